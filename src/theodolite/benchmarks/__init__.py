@@ -1,0 +1,1 @@
+"""Protocols, published numbers and the runner that puts measured values next to them."""
