@@ -1,0 +1,98 @@
+"""The border between the user's arrays and our tensors: conversion, validation, and the way back."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from .errors import InputError
+
+Array: TypeAlias = npt.NDArray[np.generic]
+ArrayLike: TypeAlias = Tensor | Array
+FloatArray: TypeAlias = npt.NDArray[np.floating]
+AnyArray = TypeVar("AnyArray", Tensor, Array)
+
+_MAX_ROWS_NAMED = 5
+
+
+def as_tensor(values: ArrayLike, name: str) -> Tensor:
+    """A tensor over the same memory where possible."""
+    if isinstance(values, Tensor):
+        return values.detach()
+    if isinstance(values, np.ndarray):
+        if not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_):
+            raise InputError(f"{name} must be numeric, got an array of dtype {values.dtype}")
+        if not values.flags.writeable or any(stride < 0 for stride in values.strides):
+            values = values.copy()
+        return torch.from_numpy(np.ascontiguousarray(values))
+    raise InputError(f"{name} must be a NumPy array or a torch tensor, got {type(values).__name__}")
+
+
+def as_float(values: Tensor) -> Tensor:
+    """float64 stays, everything narrower becomes float32: half precision never overflows silently."""
+    return values if values.dtype == torch.float64 else values.to(torch.float32)
+
+
+def like(result: Tensor, template: ArrayLike) -> ArrayLike:
+    """Hand a result back the way the input came: NumPy for NumPy, the same device for torch."""
+    if isinstance(template, Tensor):
+        return result.to(template.device)
+    return result.cpu().numpy()
+
+
+def as_matrix(values: ArrayLike, name: str, width: int | None, expected: str) -> Tensor:
+    """A non-empty (N, width) tensor; its values are checked by `require_finite`, tile by tile."""
+    matrix = as_tensor(values, name)
+    if matrix.ndim != 2:
+        raise InputError(f"{name} must have shape (N, {width or 'D'}), got {tuple(matrix.shape)}")
+    if matrix.shape[0] == 0:
+        raise InputError(f"{name} is empty: shape {tuple(matrix.shape)}, expected at least one row")
+    if matrix.is_complex() or matrix.dtype == torch.bool:
+        raise InputError(f"{name} must be real numbers, got dtype {matrix.dtype}")
+    if width is not None and matrix.shape[1] != width:
+        raise InputError(f"{name} have width {matrix.shape[1]}, but {expected}")
+    return matrix
+
+
+def require_finite(values: Tensor, name: str, first_row: int = 0) -> None:
+    """Raise if any entry is NaN or infinite, naming the rows.
+
+    One sum is enough to clear a tile: NaN and infinity survive a sum. Only a sum that is not finite
+    (which an overflow of legal numbers can also cause) is followed by the entry-wise look.
+    """
+    if torch.isfinite(values.sum()):
+        return
+    bad = (~torch.isfinite(values)).reshape(len(values), -1).any(dim=1).nonzero().flatten()
+    if len(bad) == 0:
+        return
+    named = ", ".join(str(first_row + int(row)) for row in bad[:_MAX_ROWS_NAMED])
+    more = f" and {len(bad) - _MAX_ROWS_NAMED} more" if len(bad) > _MAX_ROWS_NAMED else ""
+    raise InputError(f"{name} hold NaN or infinity in row{'s' if len(bad) > 1 else ''} {named}{more}")
+
+
+def as_labels(values: ArrayLike, rows: int, classes: int) -> Tensor:
+    """Integer labels in 0..classes-1, one a row."""
+    labels = as_tensor(values, "labels")
+    if labels.shape != (rows,):
+        raise InputError(f"labels must have shape ({rows},) like the features, got {tuple(labels.shape)}")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise InputError(f"labels must be integers, got dtype {labels.dtype}")
+    labels = labels.to(torch.int64)
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise InputError(f"labels must lie in 0..{classes - 1}, got values from {low} to {high}")
+    return labels
+
+
+def as_scores(values: ArrayLike, name: str) -> FloatArray:
+    """A finite, non-empty float64 vector of scores."""
+    scores = as_tensor(values, name).cpu().to(torch.float64).numpy()
+    if scores.ndim != 1 or scores.size == 0:
+        raise InputError(f"{name} must be a non-empty vector, got shape {scores.shape}")
+    if np.isnan(scores).any():
+        raise InputError(f"{name} hold NaN at index {int(np.isnan(scores).argmax())}")
+    return scores

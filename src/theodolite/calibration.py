@@ -1,0 +1,81 @@
+"""From scores to verdicts: thresholds on held-out ID scores, with a promise that holds in finite samples.
+
+The conformal p-value of a score s against n calibration scores is
+
+    p(s) = (1 + #{calibration scores ≤ s}) / (n + 1)
+
+If a new ID sample is exchangeable with the calibration samples, P(p ≤ α) ≤ α for every α and every n:
+flagging p ≤ α keeps the false-alarm rate at most α, on average over calibration sets. It is a promise about
+ID data only; how many OOD samples are caught depends on the score.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .arrays import Array, ArrayLike, FloatArray, as_scores, like
+from .errors import InputError
+
+
+def threshold_at_tpr(id_scores: ArrayLike, tpr: float = 0.95) -> float:
+    """The highest λ such that at least ``tpr`` of the ID scores satisfy s ≥ λ."""
+    if not 0 < tpr <= 1:
+        raise InputError(f"tpr must lie in (0, 1], got {tpr}")
+    scores = np.sort(as_scores(id_scores, "id_scores"))[::-1]
+    return float(scores[math.ceil(tpr * len(scores) - 1e-9) - 1])
+
+
+class Calibration:
+    """Held-out ID scores, turned into p-values and verdicts.
+
+    The scores must come from ID samples that the detector was not fitted on.
+    """
+
+    def __init__(self, id_scores: ArrayLike) -> None:
+        self.scores: FloatArray = np.sort(as_scores(id_scores, "id_scores"))
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @overload
+    def p_values(self, scores: Tensor) -> Tensor: ...
+    @overload
+    def p_values(self, scores: Array) -> Array: ...
+
+    def p_values(self, scores: ArrayLike) -> ArrayLike:
+        """Conformal p-values: small means less in-distribution than nearly all calibration samples."""
+        values = as_scores(scores, "scores")
+        at_most = np.searchsorted(self.scores, values, side="right")
+        return like(torch.from_numpy((1 + at_most) / (len(self.scores) + 1)), scores)
+
+    def threshold(self, false_alarm_rate: float = 0.05) -> float:
+        """The λ for which ``score < λ`` is the same verdict as p-value ≤ ``false_alarm_rate``."""
+        return float(self.scores[self._allowed(false_alarm_rate) - 1])
+
+    @overload
+    def is_ood(self, scores: Tensor, false_alarm_rate: float = 0.05) -> Tensor: ...
+    @overload
+    def is_ood(self, scores: Array, false_alarm_rate: float = 0.05) -> Array: ...
+
+    def is_ood(self, scores: ArrayLike, false_alarm_rate: float = 0.05) -> ArrayLike:
+        """True where a sample is flagged; at most ``false_alarm_rate`` of ID samples will be."""
+        values = as_scores(scores, "scores")
+        return like(torch.from_numpy(values < self.threshold(false_alarm_rate)), scores)
+
+    def _allowed(self, false_alarm_rate: float) -> int:
+        """⌊α(n+1)⌋: the rank below which a new score is flagged."""
+        if not 0 < false_alarm_rate < 1:
+            raise InputError(f"false_alarm_rate must lie in (0, 1), got {false_alarm_rate}")
+        allowed = math.floor(false_alarm_rate * (len(self.scores) + 1) + 1e-9)
+        if allowed < 1:
+            enough = math.ceil(1 / false_alarm_rate - 1 - 1e-9)
+            raise InputError(
+                f"{len(self.scores)} calibration scores cannot support a false-alarm rate of "
+                f"{false_alarm_rate}: at least {enough} are needed"
+            )
+        return allowed

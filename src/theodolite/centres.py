@@ -1,0 +1,101 @@
+"""Centres: the stations the angles are seen from, and how each one sees rows and boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .boundaries import Margins
+from .errors import InputError
+from .geometry import signed_distances, squared_distances
+from .head import Head
+from .reference import Reference
+from .statistics import Needs
+
+CENTRES = ("mean", "predicted", "target", "max", "min", "median", "sum-classes", "sum-extremes")
+
+# Rows of the bank behind an element-wise median: exact up to here, a uniform sample beyond.
+MEDIAN_ROWS = 16_384
+
+
+def check_centre(centre: str | int) -> str | int:
+    """``centre`` itself, if it is a name in `CENTRES` or a class number."""
+    number = isinstance(centre, int) and not isinstance(centre, bool) and centre >= 0
+    if number or centre in CENTRES:
+        return centre
+    raise InputError(f"centre must be a class number or one of {', '.join(CENTRES)}, got {centre!r}")
+
+
+def centre_needs(centre: str | int) -> Needs:
+    if centre == "mean":
+        return Needs(mean=True)
+    if centre in ("max", "min"):
+        return Needs(extremes=True)
+    if centre == "median":
+        return Needs(bank=MEDIAN_ROWS)
+    if centre == "sum-extremes":
+        return Needs(extremes=True, bank=MEDIAN_ROWS)
+    return Needs(class_means=True)
+
+
+def centre_points(centre: str | int, reference: Reference) -> Tensor:
+    """The centres as (K, D) float64; a class without samples stands at the mean of all."""
+    statistics = reference.statistics
+    if centre == "mean":
+        return statistics.moments.mean[None]
+    if centre in ("max", "min"):
+        return (statistics.maximum if centre == "max" else statistics.minimum)[None]
+    if centre in ("median", "sum-extremes"):
+        bank = statistics.bank.features[:MEDIAN_ROWS].double().numpy()
+        median = torch.from_numpy(np.median(bank, axis=0))[None]
+        extremes = [statistics.maximum[None].cpu(), statistics.minimum[None].cpu()]
+        return median if centre == "median" else torch.cat([*extremes, median])
+    moments = statistics.moments
+    if not isinstance(centre, int):
+        return torch.where(moments.counts[:, None] > 0, moments.means, moments.mean)
+    if centre >= len(moments.counts) or not bool(moments.counts[centre] > 0):
+        raise InputError(f"centre={centre}, but the labels hold no sample of class {centre}")
+    return moments.means[centre][None]
+
+
+class Stand(NamedTuple):
+    """One station's view of a tile of rows."""
+
+    centre_distance: Tensor  # e: signed distance of the centre to each boundary, (n, C)
+    squared_norm: Tensor  # ‖z − μ‖², (n, 1), or (n, C) where the centre changes with the class
+    centre_square: Tensor  # ‖μ‖², a scalar or of the shape of squared_norm
+
+
+class Stations:
+    """The fitted centres of one detector, with the logits of each."""
+
+    def __init__(self, centre: str | int, points: Tensor, head: Head) -> None:
+        self.centre = centre
+        self.points = points
+        self.logits = torch.addmm(head.bias.to(points), points, head.weight.to(points).T)
+        self.squares = points.square().sum(dim=1)
+        self.reach = float(self.squares.max().sqrt())
+
+    def stands(self, features: Tensor, margins: Margins) -> Iterator[Stand]:
+        """The view from each centre in turn: one, but for the sums over several centres."""
+        logits, squares, own = self.logits.to(features), self.squares.to(features), margins.predicted
+        if self.centre == "predicted":
+            norm = _squared_norm(features, self.points.to(features).index_select(0, own))
+            mine, others = logits.diagonal()[own, None], logits.index_select(0, own)
+            yield Stand(signed_distances(mine, others, margins.reciprocal), norm, squares[own, None])
+        elif self.centre == "target":
+            norm = squared_distances(features, self.points)
+            mine, others = logits.T.index_select(0, own), logits.diagonal()[None]
+            yield Stand(signed_distances(mine, others, margins.reciprocal), norm, squares[None])
+        else:
+            for point, seen, square in zip(self.points.to(features), logits, squares, strict=True):
+                distance = signed_distances(seen[own, None], seen[None], margins.reciprocal)
+                yield Stand(distance, _squared_norm(features, point), square)
+
+
+def _squared_norm(features: Tensor, centre: Tensor) -> Tensor:
+    return torch.sub(features, centre).square_().sum(dim=1, keepdim=True)

@@ -1,0 +1,69 @@
+"""The `theodolite` command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ._version import __version__
+from .errors import TheodoliteError
+
+app = typer.Typer(
+    name="theodolite",
+    help="Out-of-distribution detection with relative angles.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+console = Console()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"theodolite {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _theodolite(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def detectors() -> None:
+    """List every score: formula, what it needs to be fitted, paper."""
+    from .report.tables import detectors_table
+
+    console.print(detectors_table())
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path(
+        "theodolite-demo"
+    ),
+    epochs: Annotated[int, typer.Option(min=1, help="Training epochs of the small network.")] = 15,
+    seed: Annotated[int, typer.Option(help="Seed of training and sampling.")] = 0,
+) -> None:
+    """Train a small network on real digits and show every score against what it never saw."""
+    from .demo.run import run_demo
+
+    result = run_demo(output, epochs=epochs, seed=seed, console=console)
+    console.print(f"\n{len(result.files)} pictures in [bold]{output.resolve()}[/bold]")
+
+
+def main() -> None:
+    """Run the command; errors of ours are one paragraph and exit code 2, never a traceback."""
+    try:
+        app()
+    except TheodoliteError as error:
+        Console(stderr=True).print(f"[bold red]error:[/bold red] {error}", highlight=False)
+        raise SystemExit(2) from error

@@ -1,0 +1,1 @@
+"""The demo: a small network trained here and now on real digits, and every score against real outliers."""

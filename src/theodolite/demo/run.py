@@ -1,0 +1,113 @@
+"""The demo from end to end: train, fit every detector in one pass, evaluate, draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from ..arrays import as_scores
+from ..detectors import ORA, Detector, create, detector_record, list_detectors
+from ..evaluation import Evaluation, evaluate_detectors
+from ..fitting import fit_many
+from ..head import Head
+from ..metrics import accuracy
+from ..report import figures
+from ..report.tables import evaluation_table
+from .data import KNOWN_DIGITS, Pictures, load_pictures
+from .lenet import LeNet5, features, train
+
+_DRAWN = "ORA"
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    accuracy: float
+    evaluation: Evaluation
+    files: list[Path]
+
+
+def run_demo(output: Path, *, epochs: int, seed: int, console: Console) -> DemoResult:
+    """Run the demo, print its table and write its pictures to ``output``."""
+    pictures = load_pictures(seed)
+    model = _train(pictures, epochs, seed, console)
+    head = Head.from_linear(model.head)
+    seen = {name: features(model, images) for name, images in pictures.ood.items()}
+    id_features = features(model, pictures.test)
+    correct = accuracy(head(id_features), pictures.test_labels)
+    detectors = {detector_record(name).title: create(name) for name in list_detectors()}
+    fit_many(list(detectors.values()), features(model, pictures.train), pictures.train_labels, head=head)
+    evaluation = evaluate_detectors(detectors, id_features, seen)
+    console.print(
+        f"\nLeNet-5 on digits 0-{KNOWN_DIGITS - 1}: {100 * correct:.1f} % of {len(id_features):,} "
+        f"held-out digits right"
+    )
+    console.print(evaluation_table(evaluation, title="What the network never saw"))
+    files = _draw(output, pictures, detectors, evaluation, id_features, seen)
+    return DemoResult(correct, evaluation, files)
+
+
+def _train(pictures: Pictures, epochs: int, seed: int, console: Console) -> LeNet5:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(f"training LeNet-5 on {len(pictures.train):,} digits", total=epochs)
+
+        def epoch_done(loss: float) -> None:
+            bar.update(task, advance=1, description=f"training LeNet-5, loss {loss:.3f}")
+
+        return train(
+            pictures.train,
+            pictures.train_labels,
+            KNOWN_DIGITS,
+            epochs=epochs,
+            seed=seed,
+            progress=epoch_done,
+        )
+
+
+def _draw(
+    output: Path,
+    pictures: Pictures,
+    detectors: dict[str, Detector],
+    evaluation: Evaluation,
+    id_features: Tensor,
+    seen: dict[str, Tensor],
+) -> list[Path]:
+    files = []
+    for name in evaluation.metrics:
+        histogram = figures.score_histograms(
+            evaluation.id_scores[name],
+            evaluation.ood_scores[name],
+            title=f"{name}: digits 0-{KNOWN_DIGITS - 1} against what the network never saw",
+            label="angle in radians" if name == _DRAWN else "score",
+        )
+        stem = output / f"histogram-{detector_record(name).name}"
+        files += figures.save(histogram, stem)
+    ora = detectors[_DRAWN]
+    assert isinstance(ora, ORA)
+    near = next(iter(pictures.ood))
+    views = [
+        _median_view(ora, "ID: a digit {digit}, read as {predicted}", id_features, pictures.test),
+        _median_view(ora, f"OOD ({near}), read as {{predicted}}", seen[near], pictures.ood[near]),
+    ]
+    return files + figures.save(figures.triangles(views), output / "triangle")
+
+
+def _median_view(ora: ORA, title: str, rows: Tensor, images: Tensor) -> figures.TriangleView:
+    """The triangle of the sample with the median score: typical, not hand-picked."""
+    scores = as_scores(ora.score(rows), "scores")
+    chosen = int(torch.from_numpy(scores).argsort()[len(scores) // 2])
+    sighting = ora.sight(rows[chosen : chosen + 1])
+    predicted, other = int(sighting.predicted[0]), int(sighting.furthest[0])
+    return figures.TriangleView(
+        title=f"{title.format(digit=predicted, predicted=predicted)}; furthest boundary {predicted}|{other}",
+        angle=float(sighting.angle[0]),
+        distance=float(sighting.distance[0]),
+        centre_distance=float(sighting.centre_distance[0]),
+        height=float(sighting.height[0]),
+        image=images[chosen, 0].numpy(),
+    )

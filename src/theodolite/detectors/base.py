@@ -1,0 +1,193 @@
+"""The contract of a detector. Validation, tiles, devices, precision and files live here, once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Self, overload
+
+import torch
+from torch import Tensor, nn
+
+from ..arrays import Array, ArrayLike, as_float, as_matrix, like, require_finite
+from ..errors import InputError, NotFittedError
+from ..head import Head
+from ..reference import Batches, Reference
+from ..statistics import Needs
+from .registry import Record
+
+# Entries of one tile of scores or features: about 1 MiB of float32 on a CPU, so that a tile and its
+# temporaries stay in the cache; large enough elsewhere to keep the device busy.
+_TILE_ENTRIES_CPU = 2**18
+_TILE_ENTRIES_DEVICE = 2**24
+_MIN_TILE_ROWS = 16
+
+
+class Detector(nn.Module):
+    """A score of features: fit on in-distribution data, then `score`. HIGHER = MORE IN-DISTRIBUTION.
+
+    The constructor stores hyper-parameters; everything learnt is in buffers. A subclass writes `needs`,
+    `_fit` and `_score`, its mathematics on one tile of float rows, and nothing else.
+    """
+
+    record: ClassVar[Record]
+    uses_logits: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head: Head | None = None
+        self.width: int | None = None
+
+    # ------------------------------------------------------------------ for subclasses
+
+    @property
+    def needs(self) -> Needs:
+        """The statistics `fit` must collect."""
+        return Needs()
+
+    def _fit(self, reference: Reference) -> None:
+        """Turn the reference's statistics into buffers (`register_buffer`)."""
+
+    def _build(self) -> None:
+        """Derive tables from buffers and head alone; called after a fit and after a load."""
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        """Scores (n,) of one tile; logits are (n, 0) where `uses_logits` is False."""
+        raise NotImplementedError(f"{type(self).__name__} defines no score")
+
+    def _tile_rows(self, device: torch.device) -> int:
+        """Rows scored at once, so that extra memory does not grow with N."""
+        entries = _TILE_ENTRIES_CPU if device.type == "cpu" else _TILE_ENTRIES_DEVICE
+        columns = max(self.head.classes if self.head is not None else 1, (self.width or 1) // 8)
+        return max(_MIN_TILE_ROWS, entries // columns)
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        features: ArrayLike | Batches | Reference | None = None,
+        labels: ArrayLike | None = None,
+        *,
+        head: Head | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from ID features: arrays, tensors, an iterable of batches, or a collected `Reference`.
+
+        ``head`` is the classifier's last layer. ``ids`` number the samples where a bank is kept; they make
+        its choice independent of the order of the data. A score that needs no data takes ``fit(head=head)``.
+        """
+        if isinstance(features, Reference):
+            reference = features
+        elif features is None:
+            reference = self._without_data(head)
+        else:
+            reference = Reference.collect(features, labels, head=head, needs=self.needs, ids=ids)
+        return self._adopt(reference)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted detector as one safetensors file; `theodolite.load` reads it back."""
+        from .storage import save
+
+        save(self, path)
+
+    def _without_data(self, head: Head | None) -> Reference:
+        if self.needs.anything:
+            raise InputError(f"features are missing: {self._name} needs {', '.join(self.needs.names())}")
+        if head is None:
+            raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
+        return Reference.empty(head)
+
+    def _adopt(self, reference: Reference) -> Self:
+        have, needs = reference.statistics.needs, self.needs
+        if have | needs != have:
+            raise InputError(f"the reference lacks what {self._name} needs: {', '.join(needs.names())}")
+        if reference.head is None and self.uses_logits:
+            raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
+        self.head = reference.head
+        self.width = reference.statistics.width
+        self._fit(reference)
+        self._build()
+        return self
+
+    # ------------------------------------------------------------------ score
+
+    @overload
+    def score(self, features: Tensor, logits: ArrayLike | None = None) -> Tensor: ...
+    @overload
+    def score(self, features: Array, logits: ArrayLike | None = None) -> Array: ...
+
+    def score(self, features: ArrayLike, logits: ArrayLike | None = None) -> ArrayLike:
+        """Scores (N,) of features (N, D), higher = more in-distribution.
+
+        NumPy in, NumPy out; torch in, torch out on the same device. Logits the model has already computed
+        save the product with the head. Rows are worked in tiles: any split of the rows gives the same scores.
+        """
+        rows = self._checked(features)
+        given = self._checked_logits(logits, len(rows))
+        result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
+        for start, tile, tile_logits in self._tiles(rows, given):
+            result[start : start + len(tile)] = self._score_tile(tile, tile_logits)
+        return like(result, features)
+
+    def forward(self, features: Tensor, logits: Tensor | None = None) -> Tensor:
+        return self.score(features, logits)
+
+    def _checked(self, features: ArrayLike) -> Tensor:
+        if self.width is None:
+            raise NotFittedError(f"{self._name} is not fitted: call fit(features, labels, head=head) first")
+        expected = f"{self._name} was fitted on {self.width}: pass the input of the last linear layer"
+        return as_matrix(features, "features", self.width, expected)
+
+    def _checked_logits(self, logits: ArrayLike | None, rows: int) -> Tensor | None:
+        if logits is None or self.head is None:
+            return None
+        classes = self.head.classes
+        given = as_matrix(logits, "logits", classes, f"the head has {classes} classes")
+        if len(given) != rows:
+            raise InputError(f"logits have {len(given)} rows, but features have {rows}")
+        return given
+
+    def _tiles(self, rows: Tensor, logits: Tensor | None) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+        """(first row, features as the score sees them, given logits) on the detector's device."""
+        device = next((buffer.device for buffer in self.buffers()), rows.device)
+        step = self._tile_rows(device)
+        for start in range(0, len(rows), step):
+            tile = as_float(rows[start : start + step].to(device))
+            require_finite(tile, "features", start)
+            tile_logits = None
+            if logits is not None:
+                tile_logits = logits[start : start + step].to(tile)
+                require_finite(tile_logits, "logits", start)
+            yield start, self._view(tile), tile_logits
+
+    def _score_tile(self, tile: Tensor, given: Tensor | None) -> Tensor:
+        """Scores of a tile; if float32 overflowed on the way, the tile is worked again in float64."""
+        scores = self._score(tile, self._logits(tile) if given is None else given)
+        if tile.dtype != torch.float64 and not bool(torch.isfinite(scores).all()):
+            scores = self._score_tile(tile.double(), None if given is None else given.double())
+        return scores
+
+    def _view(self, features: Tensor) -> Tensor:
+        """The features as this score sees them, the same for fitting and scoring."""
+        return features if self.head is None else self.head.prepare(features)
+
+    def _logits(self, features: Tensor) -> Tensor:
+        """Logits of features that went through `_view`; none for a score that does not look at them."""
+        if self.head is None or not self.uses_logits:
+            return features[:, :0]
+        return self.head.logits(features)
+
+    # ------------------------------------------------------------------ description
+
+    def options(self) -> dict[str, Any]:
+        """The hyper-parameters, as the constructor takes them."""
+        names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def _name(self) -> str:
+        return self.record.title
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.options().items())

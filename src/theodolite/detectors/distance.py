@@ -1,0 +1,32 @@
+"""Distance: the raw distance to the furthest decision boundary (the small-data appendix of the ORA paper).
+
+    s(z) = max_{c≠p} (l_p − l_c) / ‖w_p − w_c‖
+
+Training pushes ID features deep into their class; the score keeps the scale of the features, unlike an angle.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..boundaries import Boundaries
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "distance",
+    title="Distance",
+    paper="Demirel et al., Out-of-Distribution Detection with Relative Angles",
+    year=2025,
+    formula="max_c (l_p − l_c)/‖w_p − w_c‖",
+)
+class Distance(Detector):
+    """Euclidean distance in feature units."""
+
+    def _build(self) -> None:
+        assert self.head is not None
+        self._boundaries = Boundaries(self.head)
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        return self._boundaries.margins(logits).distance.amax(dim=1)

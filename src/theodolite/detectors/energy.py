@@ -1,0 +1,36 @@
+"""Energy: log-sum-exp of the logits (Liu et al., NeurIPS 2020).
+
+    s(z) = T · log Σ_c exp(l_c / T)
+
+ID inputs raise at least one logit; OOD inputs raise none as far.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "energy",
+    title="Energy",
+    paper="Liu et al., Energy-based Out-of-distribution Detection, arXiv:2010.03759",
+    year=2020,
+    formula="T · log Σ_c exp(l_c / T)",
+    aliases=("EBO",),
+)
+class Energy(Detector):
+    """The negative free energy at ``temperature`` T."""
+
+    def __init__(self, *, temperature: float = 1.0) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise InputError(f"temperature must be positive, got {temperature}")
+        self.temperature = temperature
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        return self.temperature * torch.logsumexp(logits / self.temperature, dim=1)

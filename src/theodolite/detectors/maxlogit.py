@@ -1,0 +1,28 @@
+"""MaxLogit: the largest logit (Hendrycks et al., ICML 2022).
+
+    s(z) = max_c l_c
+
+Unlike a probability, the logit keeps the strength of the evidence.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "maxlogit",
+    title="MaxLogit",
+    paper="Hendrycks et al., Scaling Out-of-Distribution Detection for Real-World Settings, arXiv:1911.11132",
+    year=2022,
+    formula="max_c l_c",
+    aliases=("MaxL", "MLS"),
+)
+class MaxLogit(Detector):
+    """In logit units."""
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        return logits.amax(dim=1)

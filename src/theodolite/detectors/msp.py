@@ -1,0 +1,28 @@
+"""MSP: the maximum softmax probability (Hendrycks and Gimpel, ICLR 2017).
+
+    s(z) = max_c softmax(l)_c
+
+The oldest baseline: a classifier tends to be less sure of inputs it was not trained on.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "msp",
+    title="MSP",
+    paper="Hendrycks and Gimpel, A Baseline for Detecting Misclassified and OOD Examples, arXiv:1610.02136",
+    year=2017,
+    formula="max_c softmax(l)_c",
+)
+class MSP(Detector):
+    """Probabilities in (0, 1]."""
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        return (logits.amax(dim=1) - torch.logsumexp(logits, dim=1)).exp()

@@ -1,0 +1,166 @@
+"""ORA: OOD detection with relative angles (Demirel, Fumero, Locatello 2025).
+
+    s(z) = max_{c ≠ p} θ_{p,c}(z),   θ = angle at μ between z and its projection on the boundary of p and c
+
+with p the predicted class and μ the mean of the ID features. ID features stand deep in their class, far from
+every boundary as seen from the station μ; OOD features carry no strong evidence, and a small turn reaches a
+boundary. Free of hyper-parameters, and unchanged when the features are scaled.
+
+Cost for N rows: the logits (skipped when given), then, in tiles, a dozen passes over N×C and two over N×D.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..arrays import ArrayLike, like
+from ..boundaries import Boundaries, Margins
+from ..centres import Stand, Stations, centre_needs, centre_points, check_centre
+from ..errors import InputError
+from ..geometry import Triangle, sphere_triangle, triangle
+from ..reference import Reference
+from ..statistics import Needs
+from .base import Detector
+from .registry import register
+
+AGGREGATES = ("max", "mean", "min")
+
+# A row is worked again in float64 where float32 has too few digits for it: all its margins are below this
+# share of the logits' rounding scale ‖z‖·max‖w‖ + max|b|, …
+_MARGIN_SHARE = 2.0**-10
+# … or z − μ is so nearly along a boundary's normal that h² = ‖z − μ‖² − a² cancels.
+_HEIGHT_SHARE = 0.25
+
+
+class Sighting(NamedTuple):
+    """The triangle that decides a row's score. Seen from the centre the feature stands at
+    (distance − centre_distance, height) and its projection at (−centre_distance, height)."""
+
+    predicted: ArrayLike
+    furthest: ArrayLike
+    angle: ArrayLike
+    distance: ArrayLike
+    centre_distance: ArrayLike
+    height: ArrayLike
+
+
+@register(
+    "ora",
+    title="ORA",
+    paper="Demirel et al., Out-of-Distribution Detection with Relative Angles",
+    year=2025,
+    formula="max_c θ_pc(z), the angle at the ID mean between z and its projection on the boundary p|c",
+    aliases=("relative-angles",),
+)
+class ORA(Detector):
+    """The largest relative angle, with the paper's ablations as options.
+
+    centre: the station the angles are seen from. ``"mean"`` (the paper's choice); ``"predicted"`` or
+        ``"target"``, the mean of the predicted class or of the class across the boundary; an ``int`` k, the
+        mean of class k; ``"max"``, ``"min"``, ``"median"``, element-wise; ``"sum-classes"``, the sum of the
+        scores from every class mean (C times the cost); ``"sum-extremes"``, from max, min and median.
+    aggregate: over the other classes, ``"max"`` (the paper's choice), ``"mean"`` or ``"min"``.
+    project_to_sphere: cosine heads only; put the projection back on the sphere, as the authors' code does.
+    """
+
+    centres: Tensor
+
+    def __init__(
+        self, *, centre: str | int = "mean", aggregate: str = "max", project_to_sphere: bool = False
+    ) -> None:
+        super().__init__()
+        if aggregate not in AGGREGATES:
+            raise InputError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {aggregate!r}")
+        self.centre = check_centre(centre)
+        self.aggregate = aggregate
+        self.project_to_sphere = project_to_sphere
+
+    @property
+    def needs(self) -> Needs:
+        return centre_needs(self.centre)
+
+    def _fit(self, reference: Reference) -> None:
+        assert reference.head is not None
+        if self.project_to_sphere and not reference.head.unit_features:
+            raise InputError("project_to_sphere needs a cosine head: Head.cosine(text_embeddings)")
+        self.register_buffer("centres", centre_points(self.centre, reference))
+
+    def _build(self) -> None:
+        assert self.head is not None
+        self._boundaries = Boundaries(self.head)
+        self._stations = Stations(self.centre, self.centres, self.head)
+        self._weight_scale = float(torch.linalg.vector_norm(self.head.weight, dim=1).max())
+        self._bias_scale = float(self.head.bias.abs().max())
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        margins = self._boundaries.margins(logits)
+        scores = features.new_zeros(len(features))
+        faint = torch.zeros(len(features), dtype=torch.bool, device=features.device)
+        for stand in self._stations.stands(features, margins):
+            seen = self._triangle(margins, stand)
+            scores += self._aggregate(seen, margins)
+            if features.dtype != torch.float64:
+                faint |= self._too_faint(margins, stand, seen)
+        if bool(faint.any()):
+            exact = features[faint].double()
+            scores[faint] = self._score(exact, self._logits(exact)).to(scores.dtype)
+        return scores
+
+    def _triangle(self, margins: Margins, stand: Stand) -> Triangle:
+        if not self.project_to_sphere:
+            return triangle(margins.distance, stand.centre_distance, stand.squared_norm)
+        cosine = (1 + stand.centre_square - stand.squared_norm) / 2  # ⟨μ, z⟩, for ‖z‖ = 1
+        return sphere_triangle(margins.distance, stand.centre_distance, stand.squared_norm, cosine)
+
+    def _aggregate(self, seen: Triangle, margins: Margins) -> Tensor:
+        if self.aggregate == "max":
+            return seen.largest_angle()
+        if self.aggregate == "mean":
+            return seen.angles().sum(dim=1) / self._boundaries.counts(margins)
+        angles = seen.angles().masked_fill_(margins.reciprocal == 0, torch.inf)
+        smallest = angles.amin(dim=1)
+        return torch.where(torch.isinf(smallest), 0, smallest)
+
+    def _too_faint(self, margins: Margins, stand: Stand, seen: Triangle) -> Tensor:
+        """Rows that float32 cannot resolve (or that overflowed in it)."""
+        if self.project_to_sphere:
+            return torch.ones_like(margins.predicted, dtype=torch.bool)
+        norm = stand.squared_norm.amax(dim=1).sqrt()
+        rounding = (norm + self._stations.reach) * self._weight_scale + self._bias_scale
+        clear = margins.widest[:, 0] > _MARGIN_SHARE * rounding
+        upright = seen.height.amin(dim=1) >= _HEIGHT_SHARE * norm
+        return ~(clear & upright)
+
+    # ------------------------------------------------------------------ a closer look
+
+    def angles(self, features: ArrayLike) -> ArrayLike:
+        """All relative angles (N, C) in radians; 0 at the predicted class and where there is no boundary."""
+        parts = [
+            self._single(tile)[2].angles().to(tile.dtype)
+            for _, tile, _ in self._tiles(self._checked(features), None)
+        ]
+        return like(torch.cat(parts), features)
+
+    def sight(self, features: ArrayLike) -> Sighting:
+        """The deciding triangle of each row: which boundary is furthest, and where everything stands."""
+        columns: list[tuple[Tensor, ...]] = []
+        for _, tile, _ in self._tiles(self._checked(features), None):
+            margins, stand, seen = self._single(tile)
+            angles = seen.angles()
+            furthest = angles.argmax(dim=1, keepdim=True)
+            sides = (angles, margins.distance, stand.centre_distance, seen.height)
+            chosen = (side.gather(1, furthest)[:, 0].to(tile.dtype) for side in sides)
+            columns.append((margins.predicted, furthest[:, 0], *chosen))
+        return Sighting(*(like(torch.cat(column), features) for column in zip(*columns, strict=True)))
+
+    def _single(self, tile: Tensor) -> tuple[Margins, Stand, Triangle]:
+        """The view from a detector's only centre, in float64."""
+        if str(self.centre).startswith("sum"):
+            raise InputError(f"centre={self.centre!r} sums over several centres: look from one at a time")
+        exact = tile.double()
+        margins = self._boundaries.margins(self._logits(exact))
+        (stand,) = self._stations.stands(exact, margins)
+        return margins, stand, self._triangle(margins, stand)

@@ -1,0 +1,50 @@
+"""Scores of several detectors on ID and OOD sets, and the metrics of every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arrays import ArrayLike, FloatArray, as_scores
+from .detectors import Detector
+from .metrics import Metrics, evaluate
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores by detector and data set, and what they are worth."""
+
+    id_scores: Mapping[str, FloatArray]
+    ood_scores: Mapping[str, Mapping[str, FloatArray]]
+    metrics: Mapping[str, Mapping[str, Metrics]]
+
+    @property
+    def ood_names(self) -> list[str]:
+        return list(next(iter(self.metrics.values())))
+
+    def average(self, detector: str, metric: str) -> float:
+        """Mean of a metric over the OOD sets."""
+        return float(np.mean([getattr(cell, metric) for cell in self.metrics[detector].values()]))
+
+
+def evaluate_detectors(
+    detectors: Mapping[str, Detector],
+    id_features: ArrayLike,
+    ood_features: Mapping[str, ArrayLike],
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Evaluation:
+    """Score held-out ID features and every OOD set with every fitted detector."""
+    id_scores: dict[str, FloatArray] = {}
+    ood_scores: dict[str, dict[str, FloatArray]] = {}
+    metrics: dict[str, dict[str, Metrics]] = {}
+    for name, detector in detectors.items():
+        id_scores[name] = as_scores(detector.score(id_features), "scores")
+        ood_scores[name] = {
+            ood: as_scores(detector.score(rows), "scores") for ood, rows in ood_features.items()
+        }
+        metrics[name] = {ood: evaluate(id_scores[name], scores) for ood, scores in ood_scores[name].items()}
+        progress(name)
+    return Evaluation(id_scores, ood_scores, metrics)

@@ -1,0 +1,171 @@
+"""What one pass over in-distribution features remembers, as sums that merge.
+
+Every part has `update(batch)` and `+`: a fit is one pass in constant memory, and two halves merged equal the
+whole (float64 throughout). Only what `Needs` asks for is collected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .bank import ALL_ROWS, Bank
+from .errors import InputError
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The statistics a detector asks for; ``a | b`` serves both."""
+
+    mean: bool = False
+    class_means: bool = False
+    scatter: bool = False
+    extremes: bool = False
+    bank: int = 0
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(
+            **{
+                field.name: max(getattr(self, field.name), getattr(other, field.name))
+                for field in dataclasses.fields(self)
+            }
+        )
+
+    @property
+    def anything(self) -> bool:
+        return self != Needs()
+
+    def names(self) -> list[str]:
+        """In words, for tables."""
+        words = {
+            "mean": "mean",
+            "class_means": "class means",
+            "scatter": "scatter",
+            "extremes": "max and min",
+        }
+        named = [word for field, word in words.items() if getattr(self, field)]
+        if self.bank:
+            named.append("bank" if self.bank == ALL_ROWS else f"bank of {self.bank:,}")
+        return named
+
+
+class Moments:
+    """Counts, means and the pooled scatter of groups of rows, merged by Chan's pairwise update.
+
+    A group is a class, or the whole data where classes are not needed. The scatter is kept *within* groups,
+    so the total scatter is a sum of two positive parts and nothing cancels.
+    """
+
+    def __init__(self, width: int, groups: int, *, scatter: bool) -> None:
+        self.counts = torch.zeros(groups, dtype=torch.float64)
+        self.means = torch.zeros(groups, width, dtype=torch.float64)
+        self.within = torch.zeros(width, width, dtype=torch.float64) if scatter else None
+
+    def update(self, rows: Tensor, groups: Tensor) -> None:
+        """Add rows (n, D) float64 with their group numbers (n,). O(n·D), with scatter O(n·D²)."""
+        present, inverse, counts = torch.unique(groups, return_inverse=True, return_counts=True)
+        self._grow(int(present[-1]) + 1)
+        weights = counts.to(rows.dtype)
+        means = torch.zeros(len(present), rows.shape[1], dtype=rows.dtype, device=rows.device)
+        means.index_add_(0, inverse, rows).div_(weights[:, None])
+        spread = rows - means[inverse] if self.within is not None else None
+        self._absorb(present, weights, means, spread)
+
+    def _absorb(self, present: Tensor, weights: Tensor, means: Tensor, spread: Tensor | None) -> None:
+        """Merge groups ``present``: their row counts, their means and their deviations' square root."""
+        self._to(means.device)
+        before = self.counts[present]
+        total = before + weights
+        shift = means - self.means[present]
+        self.means[present] += shift * (weights / total)[:, None]
+        self.counts[present] = total
+        if self.within is not None and spread is not None:
+            shift *= (before * weights / total).sqrt()[:, None]
+            deviations = torch.cat([spread, shift])
+            self.within.addmm_(deviations.T, deviations)
+
+    def merge(self, other: Moments) -> None:
+        self._grow(len(other.counts))
+        present = other.counts.nonzero().flatten()
+        if len(present):
+            means = other.means[present]
+            self._absorb(present, other.counts[present], means, means[:0])
+        if self.within is not None and other.within is not None:
+            self.within += other.within.to(self.within.device)
+
+    def _grow(self, groups: int) -> None:
+        missing = groups - len(self.counts)
+        if missing > 0:
+            self.counts = torch.cat([self.counts, self.counts.new_zeros(missing)])
+            self.means = torch.cat([self.means, self.means.new_zeros(missing, self.means.shape[1])])
+
+    def _to(self, device: torch.device) -> None:
+        if self.means.device != device:
+            self.counts, self.means = self.counts.to(device), self.means.to(device)
+            self.within = None if self.within is None else self.within.to(device)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean of all rows."""
+        return (self.counts @ self.means) / self.counts.sum()
+
+    @property
+    def total(self) -> Tensor:
+        """Scatter about the mean of all rows: within the groups plus between them."""
+        if self.within is None:
+            raise InputError("the scatter was not collected")
+        between = (self.means - self.mean) * self.counts.sqrt()[:, None]
+        return torch.addmm(self.within, between.T, between)
+
+
+class Statistics:
+    """The running memory of a stream of features: `update` with batches, ``+`` with another half."""
+
+    def __init__(self, needs: Needs, width: int, *, classes: int | None = None, seed: int = 0) -> None:
+        self.needs = needs
+        self.width = width
+        self.classes = classes
+        self.seed = seed
+        self.count = 0
+        groups = (classes or 1) if needs.class_means else 1
+        self.moments = Moments(width, groups, scatter=needs.scatter)
+        self.maximum = torch.full((width,), -torch.inf, dtype=torch.float64)
+        self.minimum = torch.full((width,), torch.inf, dtype=torch.float64)
+        self.bank = Bank(needs.bank, width, seed=seed)
+
+    def update(self, features: Tensor, labels: Tensor | None = None, ids: Tensor | None = None) -> None:
+        """Add a batch of validated rows; ids number the samples and default to their place in the stream."""
+        if self.needs.class_means and labels is None:
+            raise InputError("labels are missing: this detector needs class means; pass labels=")
+        if ids is None:
+            ids = torch.arange(self.count, self.count + len(features))
+        self.count += len(features)
+        needs = self.needs
+        if needs.mean or needs.class_means or needs.scatter:
+            groups = labels if needs.class_means else torch.zeros(len(features), dtype=torch.int64)
+            assert groups is not None
+            self.moments.update(features.to(torch.float64), groups.to(features.device))
+        if needs.extremes:
+            self.maximum = torch.maximum(self.maximum.to(features.device), features.amax(dim=0))
+            self.minimum = torch.minimum(self.minimum.to(features.device), features.amin(dim=0))
+        if needs.bank:
+            self.bank.add(features, labels, ids)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Both streams as one; the ids of their samples must not overlap where a bank is kept."""
+        if (self.needs, self.width, self.seed) != (other.needs, other.width, other.seed):
+            raise InputError(
+                f"statistics do not match: {self.needs}, width {self.width}, seed {self.seed} "
+                f"against {other.needs}, width {other.width}, seed {other.seed}"
+            )
+        merged = Statistics(self.needs, self.width, classes=self.classes, seed=self.seed)
+        merged.bank = self.bank + other.bank
+        for half in (self, other):
+            merged.count += half.count
+            merged.moments.merge(half.moments)
+            merged.maximum = torch.maximum(merged.maximum, half.maximum.to(merged.maximum))
+            merged.minimum = torch.minimum(merged.minimum, half.minimum.to(merged.minimum))
+        return merged
