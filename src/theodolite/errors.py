@@ -17,6 +17,10 @@ class FormatError(TheodoliteError, ValueError):
     """A file is not one of ours, or is damaged."""
 
 
+class StorageError(TheodoliteError, OSError):
+    """A file cannot be written; nothing that was on disk before is lost."""
+
+
 class MissingExtraError(TheodoliteError, ImportError):
     """An optional dependency is absent; the message is the one line that installs it."""
 
