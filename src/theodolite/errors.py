@@ -26,3 +26,30 @@ class MissingExtraError(TheodoliteError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed: pip install 'theodolite[{extra}]'")
+
+
+class CaptureError(TheodoliteError, ValueError):
+    """The features and the head of a model cannot be told apart: the message says what differs."""
+
+
+class ModelError(TheodoliteError, ValueError):
+    """A model cannot be built, or its weights are absent or do not fit."""
+
+
+class UnreadableImageError(TheodoliteError, OSError):
+    """A picture cannot be decoded; the message names it.
+
+    The message is the first argument alone, so that the error survives the way out of a worker process.
+    """
+
+    def __init__(self, message: str, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+    @classmethod
+    def of(cls, path: str, reason: str) -> "UnreadableImageError":
+        return cls(
+            f"{path} cannot be read as an image ({reason}): replace or remove it, or skip such files with "
+            f"--skip-unreadable",
+            path,
+        )

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save, save_file
 from torch import Tensor
 
-from .errors import FormatError, InputError, StorageError
+from .errors import FormatError, InputError, StorageError, TheodoliteError
 
 _ENTRY = "theodolite"
 _CHUNK = 2**20
@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
         _flush_folder(path.parent)
     except BaseException as error:
         partial.unlink(missing_ok=True)
-        if isinstance(error, OSError | SafetensorError):
+        if isinstance(error, OSError | SafetensorError) and not isinstance(error, TheodoliteError):
             raise _not_written(path, error) from error
         raise
 

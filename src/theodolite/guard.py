@@ -9,7 +9,7 @@ calibration data, at most that share is flagged, in finite samples (see `calibra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,7 +85,7 @@ class Guard(nn.Module):
         self.detector = detector
         self.calibration = calibration
         self.model = model
-        self.preprocess: Callable[[Image], Tensor] | None = None
+        self.loaded: LoadedModel | None = None
         self.class_names = None if class_names is None else tuple(class_names)
         self.provenance = provenance
         self.false_alarm_rate = false_alarm_rate
@@ -146,9 +146,9 @@ class Guard(nn.Module):
 
     def _features(self, inputs: Any) -> Tensor:
         if isinstance(inputs, list | tuple):
-            if self.preprocess is None:
+            if self.loaded is None:
                 raise InputError("the guard cannot prepare pictures yet: attach(load_model(spec)) first")
-            inputs = torch.stack([self.preprocess(picture.convert("RGB")) for picture in inputs])
+            inputs = torch.stack([self.loaded.preprocess(picture) for picture in inputs])
         values = as_tensor(inputs, "inputs")
         if values.ndim == 2:
             return values
@@ -168,7 +168,7 @@ class Guard(nn.Module):
     def attach(self, loaded: LoadedModel) -> Guard:
         """Give the guard its model; refused unless its weights are those the guard was fitted on."""
         require_model(self.provenance, loaded)
-        self.model, self.preprocess = loaded.model, loaded.preprocess
+        self.model, self.loaded = loaded.model, loaded
         return self
 
     def save(self, path: str | Path, *, with_head: bool = True) -> None:
@@ -192,7 +192,8 @@ def require_model(provenance: Provenance | None, loaded: LoadedModel) -> None:
     if provenance.weights != loaded.digest:
         raise InputError(
             f"the weights of {loaded.spec} are not those the guard was fitted on: "
-            f"sha256 {loaded.digest[:12]}…, expected {provenance.weights[:12]}…. Remedy: pass the same checkpoint (--weights), or fit again"
+            f"sha256 {loaded.digest[:12]}…, expected {provenance.weights[:12]}…. "
+            f"Remedy: pass the same checkpoint (--weights), or fit again"
         )
     if provenance.preprocess != loaded.preprocess_id:
         raise InputError(

@@ -1,1 +1,1 @@
-"""From models to features: capture them, keep them on disk, read them back as a stream."""
+"""From a model and pictures to features: capture, extraction, the store on disk."""

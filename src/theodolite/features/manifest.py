@@ -77,6 +77,7 @@ class Manifest:
     shard_rows: int
     batch_size: int
     source: str
+    weights_file: str | None = None
     class_names: tuple[str, ...] | None = None
     shards: tuple[ShardRecord, ...] = field(default=())
 

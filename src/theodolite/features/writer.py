@@ -52,6 +52,7 @@ class StoreWriter:
         head: Head,
         *,
         source: str,
+        weights_file: str | None = None,
         class_names: Iterable[str] | None = None,
         shard_rows: int = SHARD_ROWS,
         batch_size: int | None = None,
@@ -76,6 +77,7 @@ class StoreWriter:
             shard_rows=shard_rows,
             batch_size=batch_size or BATCH_SIZE,
             source=source,
+            weights_file=weights_file,
             class_names=None if class_names is None else tuple(class_names),
         )
         manifest.write(folder)

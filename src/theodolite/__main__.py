@@ -1,0 +1,5 @@
+"""`python -m theodolite` is the `theodolite` command."""
+
+from .cli import main
+
+main()
