@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from ._version import __version__
+from .commands.models import models
 from .errors import TheodoliteError
 
 app = typer.Typer(
@@ -25,6 +26,9 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         console.print(f"theodolite {__version__}", highlight=False)
         raise typer.Exit
+
+
+app.command()(models)
 
 
 @app.callback()
