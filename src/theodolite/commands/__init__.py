@@ -6,11 +6,12 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    """Enter the commands that lead from a model and pictures to verdicts."""
+    """Enter the commands that lead from a model and pictures to verdicts, in this order."""
     from .extract import extract
     from .fit import fit
     from .inspect import inspect
+    from .models import models
     from .score import score
 
-    for command in (extract, fit, score, inspect):
+    for command in (models, extract, fit, score, inspect):
         app.command()(command)
