@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def head() -> Head:
     return Head(torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(3)))
 
 
-def fitted(count: int = 4_000, **description: object) -> Guard:
+def fitted(count: int = 4_000, **description: Any) -> Guard:
     features, labels = clusters(count, 0)
     return Guard.fit(ORA(), features, labels, head=head(), **description)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def extract(
     model: Annotated[str, typer.Option("--model", help="What model: timm:…, torchvision:…, python:…, …")],
-    data: Annotated[Path, typer.Option("--data", help="Images: folder, list file, .npy/.npz, idx, …")],
+    data: Annotated[str, typer.Option("--data", help="Images: folder, list file, .npy/.npz, idx, …")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the feature store.")],
     weights: options.Weights = None,
     layer: options.Layer = None,
@@ -62,7 +62,7 @@ def extract(
 
 def extract_to(
     loaded: LoadedModel,
-    data: Path,
+    data: str,
     output: Path,
     console: Console,
     *,
@@ -78,7 +78,7 @@ def extract_to(
     source = open_source(data, kind=kind)
     weights_file = None if weights is None else str(weights.resolve())
     done = (0, 0)
-    with progress_bar(console, f"{loaded.spec} on {data.name}") as show:
+    with progress_bar(console, f"{loaded.spec} on {Path(data).name}") as show:
 
         def progress(samples: int, total: int) -> None:
             nonlocal done
@@ -87,7 +87,7 @@ def extract_to(
 
         try:
             return loop.extract(
-                loaded, source, output, name=str(data), weights_file=weights_file, progress=progress, **how
+                loaded, source, output, name=data, weights_file=weights_file, progress=progress, **how
             )
         except KeyboardInterrupt:
             Console(stderr=True).print(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    data: Annotated[Path, typer.Option("--data", help="In-distribution images, or a feature store.")],
+    data: Annotated[str, typer.Option("--data", help="In-distribution images, or a feature store.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The guard: guard.safetensors.")],
     model: Annotated[
         str | None, typer.Option("--model", help="What model; a feature store knows its own.")
@@ -30,7 +31,7 @@ def fit(
     detector: Annotated[str, typer.Option("--detector", help="The score: `theodolite detectors`.")] = "ora",
     shaping: Annotated[str | None, typer.Option("--shaping", help="Shape features first: react:80.")] = None,
     calibration_data: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--calibration-data", help="Held-out ID images or store, instead of a share."),
     ] = None,
     calibration_share: Annotated[
@@ -86,14 +87,14 @@ def make_detector(name: str, shaping: str | None) -> Detector:
     if shaping is None:
         return create(name)
     try:
-        from ..shaping import parse_shaping
+        parse = importlib.import_module("theodolite.shaping").parse_shaping
     except ModuleNotFoundError as error:
         raise InputError("shaping is not part of this version of theodolite: leave out --shaping") from error
-    return create(name, shaping=parse_shaping(shaping))
+    return create(name, shaping=parse(shaping))
 
 
 def features_of(
-    data: Path,
+    data: str,
     model: str | None,
     weights: Path | None,
     kind: str | None,
@@ -102,10 +103,11 @@ def features_of(
 ) -> FeatureStore:
     """The store at a path, or the features of the images there, kept in the cache under their key."""
     from ..features.store import FeatureStore, is_store
+    from ..models.base import spelled
 
     if is_store(data):
         store = FeatureStore(data)
-        if model is not None and model != store.manifest.recipe.model:
+        if model is not None and spelled(model) != store.manifest.recipe.model:
             raise InputError(
                 f"{data} holds features of {store.manifest.recipe.model}, not of {model}: "
                 f"leave out --model, or extract again"
@@ -117,7 +119,7 @@ def features_of(
 
 
 def _cached(
-    data: Path, model: str, weights: Path | None, kind: str | None, console: Console, how: dict[str, Any]
+    data: str, model: str, weights: Path | None, kind: str | None, console: Console, how: dict[str, Any]
 ) -> FeatureStore:
     from ..data import open_source
     from ..features.extract import recipe_of

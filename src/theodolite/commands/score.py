@@ -29,7 +29,7 @@ _BATCH = 64
 
 def score(
     guard: Annotated[str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0.")],
-    paths: Annotated[list[Path], typer.Argument(help="Images, folders, data files or feature stores.")],
+    paths: Annotated[list[str], typer.Argument(help="Images, folders, data files or feature stores.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write all rows: .csv, .jsonl or .parquet.")
     ] = None,
@@ -90,7 +90,7 @@ class Looker:
         self.skipped: list[str] = []
         self._capture: Capture | None = None
 
-    def features(self, paths: Sequence[Path]) -> Iterator[tuple[Sequence[str], Tensor]]:
+    def features(self, paths: Sequence[str]) -> Iterator[tuple[Sequence[str], Tensor]]:
         """(names, features) in batches, path after path."""
         from ..features.store import FeatureStore, is_store
 
@@ -116,7 +116,7 @@ class Looker:
                 yield names, features
             rows -= len(names)
 
-    def _of_images(self, path: Path) -> Iterator[tuple[Sequence[str], Tensor]]:
+    def _of_images(self, path: str) -> Iterator[tuple[Sequence[str], Tensor]]:
         from ..data import open_source
         from ..features.extract import stream
         from ..features.loading import consecutive
@@ -125,11 +125,11 @@ class Looker:
         loaded, capture = self._model()
         samples = len(source) if self.limit is None else min(self.limit, len(source))
         self.total += samples
-        plan = ((0, batch) for batch in consecutive(range(samples), self.batch_size))
-        for _, features, batch in stream(loaded, capture, source, plan, self.running, samples):
+        plan = consecutive(range(samples), self.batch_size)
+        for features, batch in stream(loaded, capture, source, plan, self.running, samples=samples):
             self.skipped += [failure.name for failure in batch.failures]
             if features is not None:
-                yield batch.names, features.cpu()
+                yield _full(batch.names, source), features.cpu()
 
     def _model(self) -> tuple[LoadedModel, Capture]:
         """The guard's own model, loaded and checked once."""
@@ -152,6 +152,12 @@ class Looker:
         if not Path(remembered).is_file():
             raise InputError(f"the checkpoint {remembered} is gone: say where it is with --weights")
         return Path(remembered)
+
+
+def _full(names: Sequence[str], source: object) -> Sequence[str]:
+    """Paths as they can be opened, where the samples are files below a folder."""
+    root = getattr(source, "root", None)
+    return names if root is None else [str(root / name) for name in names]
 
 
 def verdict_rows(guard: Guard, names: Sequence[str], features: Tensor) -> list[ScoreRow]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -74,8 +75,15 @@ def extract(
     done = recipe.samples - sum(len(writer.samples(index)) for index in shards)
     progress(done, recipe.samples)
     size = batch_size or writer.manifest.batch_size
-    plan = ((index, batch) for index in shards for batch in consecutive(writer.samples(index), size))
-    _fill(writer, stream(loaded, capture, source, plan, running, recipe.samples - done), progress, done)
+    plan = (batch for index in shards for batch in consecutive(writer.samples(index), size))
+    batches = stream(loaded, capture, source, plan, running, samples=recipe.samples - done)
+    for index in shards:
+        rows = Rows()
+        while rows.samples < len(writer.samples(index)):
+            _add(rows, *next(batches))
+            progress(done + rows.samples, recipe.samples)
+        writer.write(index, rows)
+        done += rows.samples
     return FeatureStore(writer.folder, recipe=recipe)
 
 
@@ -99,7 +107,7 @@ def recipe_of(
         weights=loaded.digest,
         preprocess=loaded.preprocess_id,
         layer=capture.layer,
-        listing=listing_digest(source.listing()),
+        listing=listing_digest(islice(source.listing(), samples)),
         samples=samples,
         dtype=dtype,
         limit=limit,
@@ -111,54 +119,39 @@ def stream(
     loaded: LoadedModel,
     capture: Capture,
     source: ImageSource,
-    plan: Iterable[tuple[int, list[int]]],
+    plan: Iterable[list[int]],
     running: Running,
+    *,
     samples: int,
-) -> Iterator[tuple[int, Tensor | None, ImageBatch]]:
-    """(tag, features, batch) for every planned (tag, samples); features are None where none could be read."""
+) -> Iterator[tuple[Tensor | None, ImageBatch]]:
+    """(features, batch) for every planned batch of samples; features are None where none could be read."""
     device = next(capture.model.parameters()).device
     layout = torch.channels_last if running.channels_last else torch.contiguous_format
-    capture.model.to(memory_format=layout)
+    if running.channels_last:
+        capture.model.to(memory_format=layout)  # type: ignore[call-overload]
     autocast = torch.autocast(device.type, torch.bfloat16) if running.autocast else nullcontext()
     workers = default_workers(samples) if running.workers is None else running.workers
-    tags: list[int] = []
-
-    def untagged() -> Iterator[list[int]]:
-        for tag, batch in plan:
-            tags.append(tag)
-            yield batch
-
-    batches = image_batches(
-        loaded, source, untagged(), workers=workers, skip_unreadable=running.skip_unreadable
-    )
-    for batch in batches:
+    skip = running.skip_unreadable
+    for batch in image_batches(loaded, source, plan, workers=workers, skip_unreadable=skip):
         features = None
         if batch.images is not None:
-            with autocast:
-                features, _ = capture(batch.images.to(device, memory_format=layout))
-        yield tags.pop(0), features, batch
+            try:
+                with autocast:
+                    features, _ = capture(batch.images.to(device, memory_format=layout))
+            except torch.OutOfMemoryError as error:
+                raise InputError(
+                    f"{len(batch.names)} images at a time are too many for the memory of {device}: "
+                    f"pass a smaller --batch-size"
+                ) from error
+        yield features, batch
 
 
-def _fill(
-    writer: StoreWriter,
-    batches: Iterable[tuple[int, Tensor | None, ImageBatch]],
-    progress: Callable[[int, int], None],
-    done: int,
-) -> None:
-    """Gather batches into shards and write each one as it is full."""
-    rows, gathered = Rows(), 0
-    for index, features, batch in batches:
-        if features is not None:
-            rows.features.append(features.cpu())
-        rows.labels += batch.labels
-        rows.names += batch.names
-        rows.skipped += [failure.name for failure in batch.failures]
-        gathered += batch.samples
-        if gathered == len(writer.samples(index)):
-            writer.write(index, rows)
-            rows, gathered = Rows(), 0
-        done += batch.samples
-        progress(done, writer.manifest.recipe.samples)
+def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:
+    if features is not None:
+        rows.features.append(features.cpu())
+    rows.labels += batch.labels
+    rows.names += batch.names
+    rows.skipped += [failure.name for failure in batch.failures]
 
 
 def _repairs(writer: StoreWriter, capture: Capture) -> list[int]:

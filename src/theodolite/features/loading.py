@@ -7,16 +7,15 @@ it, and the message arrives without the traceback of a worker.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import torch
-from PIL.Image import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..data import ImageSource
+from ..data import ImageSource, Sample, as_picture
 from ..errors import InputError, TheodoliteError, UnreadableImageError
 from ..models import LoadedModel
 
@@ -44,29 +43,30 @@ class ImageBatch:
     names: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
-    @property
-    def samples(self) -> int:
-        """Samples asked for, readable or not."""
-        return len(self.names) + len(self.failures)
-
 
 class _Prepared(Dataset[Item]):
     """The source through the model's preprocessing."""
 
-    def __init__(self, source: ImageSource, prepare: Callable[[Image], Tensor]) -> None:
+    def __init__(self, source: ImageSource, loaded: LoadedModel) -> None:
         self._source = source
-        self._prepare = prepare
+        self._spec, self._preprocess = loaded.spec, loaded.preprocess
 
     def __getitem__(self, index: int) -> Item:
         try:
             sample = self._source[index]
-            image = sample.image
-            prepared = image if isinstance(image, Tensor) else self._prepare(image)
-            return prepared, sample.label, sample.id
+            return self._prepare(sample), sample.label, sample.id
         except UnreadableImageError as error:
             return Failure(error.path or f"sample {index}", error)
         except TheodoliteError as error:
             return Failure(f"sample {index}", error)
+
+    def _prepare(self, sample: Sample) -> Tensor:
+        try:
+            return self._preprocess(as_picture(sample.image))
+        except Exception as error:
+            raise InputError(
+                f"the preprocessing of {self._spec} fails on {sample.id}: {type(error).__name__}: {error}"
+            ) from error
 
 
 def image_batches(
@@ -79,7 +79,7 @@ def image_batches(
 ) -> Iterator[ImageBatch]:
     """The planned batches, in order; an unreadable sample is an error unless it shall be skipped."""
     loader = DataLoader(
-        _Prepared(source, loaded.preprocess),
+        _Prepared(source, loaded),
         batch_sampler=plan,
         num_workers=workers,
         collate_fn=_stack,

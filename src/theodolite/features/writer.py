@@ -36,6 +36,11 @@ class Rows:
     names: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
+    @property
+    def samples(self) -> int:
+        """Samples seen, readable or not."""
+        return len(self.names) + len(self.skipped)
+
 
 class StoreWriter:
     """Creates a store, or goes on with one of the same recipe."""

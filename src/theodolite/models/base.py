@@ -131,6 +131,27 @@ def load_model(
     ``weights`` is a checkpoint of your own in place of the source's; ``pretrained=False`` leaves the weights
     random. ``options`` are the same as ``?option=value`` at the end of the spec.
     """
+    known, name, given = _parse(spec)
+    prefix = known.prefix
+    merged = given | {key: str(value) for key, value in options.items() if value is not None}
+    unknown = sorted(set(merged) - set(known.options))
+    if unknown:
+        takes = ", ".join(known.options) or "none"
+        raise InputError(f"{prefix} models take no option {unknown[0]!r}; options: {takes}")
+    path = None if weights is None else Path(weights)
+    request = Request(canonical(prefix, name, merged), name, pretrained, path, merged)
+    loaded = known.load(request)
+    loaded.model.eval()
+    return loaded
+
+
+def spelled(spec: str) -> str:
+    """The spec of the model that ``spec`` names, in its one spelling: aliases resolved, options sorted."""
+    known, name, options = _parse(spec)
+    return canonical(known.prefix, name, options)
+
+
+def _parse(spec: str) -> tuple[Source, str, dict[str, str]]:
     from .aliases import resolve
 
     prefix, colon, rest = resolve(spec).partition(":")
@@ -141,16 +162,7 @@ def load_model(
             f"sources: {', '.join(list_sources())}"
         )
     name, _, query = rest.partition("?")
-    merged = dict(parse_qsl(query)) | {key: str(value) for key, value in options.items() if value is not None}
-    unknown = sorted(set(merged) - set(known.options))
-    if unknown:
-        takes = ", ".join(known.options) or "none"
-        raise InputError(f"{prefix} models take no option {unknown[0]!r}; options: {takes}")
-    path = None if weights is None else Path(weights)
-    request = Request(canonical(prefix, name, merged), name, pretrained, path, merged)
-    loaded = known.load(request)
-    loaded.model.eval()
-    return loaded
+    return known, name, dict(parse_qsl(query))
 
 
 def canonical(prefix: str, name: str, options: dict[str, str]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, get_type_hints
 
 from ..errors import InputError, MissingExtraError
 from ..files import replacing
@@ -68,7 +68,7 @@ def open_sink(path: Path | None) -> Iterator[Sink]:
     if path is None:
         yield _Nothing()
         return
-    kinds = {".csv": _Csv, ".jsonl": _JsonLines}
+    kinds: dict[str, Callable[[Any], Sink]] = {".csv": _Csv, ".jsonl": _JsonLines}
     if path.suffix == ".parquet":
         with replacing(path) as partial, _parquet(partial) as sink:
             yield sink
@@ -86,8 +86,7 @@ def _parquet(path: Path) -> Iterator[Sink]:
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtraError("pyarrow", "parquet") from error
-    kinds = (pyarrow.string(), pyarrow.int64(), pyarrow.string())
-    kinds += (pyarrow.float64(), pyarrow.float64(), pyarrow.string())
-    schema = pyarrow.schema(list(zip(ScoreRow._fields, kinds, strict=True)))
+    kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in get_type_hints(ScoreRow).items()])
     with parquet.ParquetWriter(path, schema) as writer:
         yield _Parquet(pyarrow, writer)
