@@ -110,7 +110,7 @@ def _guard_facts(path: Path, description: dict[str, Any]) -> dict[str, Any]:
     facts["calibration"] = f"{len(calibration):,} held-out scores"
     facts["threshold"] = f"{calibration.threshold(rate):.6g} at a false-alarm rate of {rate:g}"
     facts["class names"] = (
-        "none" if names is None else f"{', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
+        "none" if names is None else f"{' | '.join(names[:5])}{' | …' if len(names) > 5 else ''}"
     )
     for name in ("model", "weights", "layer", "preprocess", "weights_file"):
         if origin.get(name):

@@ -14,7 +14,10 @@ from PIL.Image import Image, Resampling
 from .figures import ID_COLOUR, INK, OOD_COLOUR, QUIET
 
 _COLUMNS = 6
-_CELL_WIDTH, _CELL_HEIGHT = 2.0, 2.72
+# Inches, and the margin as a share of the width.
+_CELL_WIDTH, _CELL_HEIGHT = 2.0, 2.62
+_TOP, _BOTTOM = 0.6, 0.35
+_MARGIN = 0.015
 _SIDE = 320
 _LETTERS = 24
 
@@ -31,15 +34,23 @@ class Judged:
     is_ood: bool
 
 
-def contact_sheet(judged: Sequence[Judged], *, title: str, columns: int = _COLUMNS) -> Figure:
+def contact_sheet(
+    judged: Sequence[Judged], *, title: str, caption: str = "", columns: int = _COLUMNS
+) -> Figure:
     """All pictures, in the order given; blue is in-distribution, orange is out-of-distribution."""
     rows = -(-len(judged) // columns)
-    height = rows * _CELL_HEIGHT + 0.75
+    height = rows * _CELL_HEIGHT + _TOP + _BOTTOM
     figure = Figure(figsize=(columns * _CELL_WIDTH + 0.2, height))
-    figure.text(0.015, 1 - 0.28 / height, title, fontsize=13, color=INK, va="center", weight="bold")
+    figure.text(_MARGIN, 1 - 0.5 * _TOP / height, title, fontsize=13, color=INK, va="center", weight="bold")
+    figure.text(_MARGIN, 0.5 * _BOTTOM / height, caption, fontsize=8.5, color=QUIET, va="center")
     grid = figure.subplots(rows, columns, squeeze=False)
     figure.subplots_adjust(
-        left=0.015, right=0.985, bottom=0.12 / height, top=1 - 0.55 / height, wspace=0.1, hspace=0.0
+        left=_MARGIN,
+        right=1 - _MARGIN,
+        bottom=_BOTTOM / height,
+        top=1 - _TOP / height,
+        wspace=0.1,
+        hspace=0,
     )
     for panel, entry in zip(grid.flat, judged, strict=False):
         _draw(panel, entry)
