@@ -59,12 +59,14 @@ def run(
 @functools.cache
 def _server() -> subprocess.Popen[str]:
     paths = [str(TESTS.parent / "src"), str(TESTS), os.environ.get("PYTHONPATH", "")]
+    # One thread: the models are tiny, and threads that wait for each other suffer when the machine is busy.
+    env = {"PYTHONPATH": os.pathsep.join(path for path in paths if path), "OMP_NUM_THREADS": "1"}
     server = subprocess.Popen(
         [sys.executable, __file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)},
+        env={**os.environ, **env},
     )
     atexit.register(_stop, server)
     return server

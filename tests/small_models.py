@@ -36,3 +36,29 @@ class Wide(Tiny):
     """The same with features that weigh something."""
 
     width = 512
+
+
+class NoHead(nn.Module):
+    """Ends in a convolution and a mean: nothing to take boundaries from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, kernel_size=3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.conv(images).mean(dim=(2, 3))
+        return logits
+
+
+class TwoHeads(nn.Module):
+    """The mean of two linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(192, 3)
+        self.second = nn.Linear(192, 3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        flat = images.flatten(1)
+        logits: Tensor = (self.first(flat) + self.second(flat)) / 2
+        return logits
