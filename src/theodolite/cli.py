@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from ._version import __version__
 from .commands.models import models
@@ -69,5 +70,5 @@ def main() -> None:
     try:
         app()
     except TheodoliteError as error:
-        Console(stderr=True).print(f"[bold red]error:[/bold red] {error}", highlight=False)
+        Console(stderr=True).print(f"[bold red]error:[/bold red] {escape(str(error))}", highlight=False)
         raise SystemExit(2) from error
