@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from ._version import __version__
 from .commands.models import models
@@ -70,5 +70,6 @@ def main() -> None:
     try:
         app()
     except TheodoliteError as error:
-        Console(stderr=True).print(f"[bold red]error:[/bold red] {escape(str(error))}", highlight=False)
+        message = Text.assemble(("error: ", "bold red"), str(error))
+        Console(stderr=True).print(message, soft_wrap=True)
         raise SystemExit(2) from error
