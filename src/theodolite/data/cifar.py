@@ -62,8 +62,7 @@ def open_cifar(path: Path) -> ImageStack:
 def _batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
     content = _read(path)
     images, labels = content.get(b"data"), content.get(b"labels", content.get(b"fine_labels"))
-    good = isinstance(images, np.ndarray) and images.ndim == 2 and images.shape[1] == 3 * 32 * 32
-    if not good or labels is None:
+    if not isinstance(images, np.ndarray) or images.shape[1:] != (3 * 32 * 32,) or labels is None:
         raise FormatError(f"{path} is no CIFAR batch: expected `data` of shape (N, 3072) and `labels`")
     return images.astype(np.uint8).reshape(_SHAPE), np.asarray(labels, dtype=np.int64)
 

@@ -9,6 +9,7 @@ from ..errors import InputError
 from .sample import Sample, line, read_image
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+_SPLITS = {"train", "training", "val", "valid", "validation", "test"}
 _UNLABELLED = -1
 # An OpenOOD list lies some folders below the one its paths start from.
 _LEVELS_UP = 4
@@ -54,8 +55,15 @@ def open_folder(path: Path, *, flat: bool = False) -> ImageFiles:
     classes = {
         folder.name: found
         for folder in sorted(path.iterdir())
-        if folder.is_dir() and (found := sorted(_pictures(folder.rglob("*"))))
+        if folder.is_dir()
+        and not folder.name.startswith(".")
+        and (found := sorted(_pictures(folder.rglob("*"))))
     }
+    if classes and {name.lower() for name in classes} <= _SPLITS:
+        raise InputError(
+            f"{path} holds the splits {', '.join(classes)}, not classes: open one of them, for example "
+            f"{path / list(classes)[-1]}"
+        )
     if here and classes:
         raise InputError(
             f"{path} holds pictures as well as sub-folders of pictures ({next(iter(classes))}): sort all "

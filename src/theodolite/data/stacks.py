@@ -67,7 +67,7 @@ def open_npy(path: Path) -> ImageStack:
 def open_npz(path: Path) -> ImageStack:
     """An archive with one array of pictures, and one of labels under a usual name."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             names = {key.lower(): key for key in archive.files}
             key = next((names[key] for key in _IMAGE_KEYS if key in names), None)
             if key is None:

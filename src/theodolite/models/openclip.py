@@ -19,6 +19,7 @@ from ..errors import InputError, MissingExtraError
 from ..head import Head
 from .base import LoadedModel, Request, source
 from .names import read_names
+from .preprocess import Rgb
 from .scl import linear_weights
 
 PROMPT = "a photo of a {class}."
@@ -72,7 +73,7 @@ def load(request: Request) -> LoadedModel:
     return LoadedModel(
         spec=request.spec,
         model=ClipClassifier(clip.visual, head),
-        preprocess=preprocess,
+        preprocess=Rgb(preprocess),
         preprocess_id="open_clip " + " ".join(re.sub(r" at 0x[0-9a-f]+", "", repr(preprocess)).split()),
         input_shape=(3, height, width),
         layer="head" if "linear" in request.options else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,16 @@ from torch import Tensor
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 _MODES = {1: "L", 3: "RGB"}
+
+
+@dataclass(frozen=True)
+class Rgb:
+    """A library's transform, for pictures of any mode: grey ones get their three equal channels first."""
+
+    transform: Callable[[Image.Image], Tensor]
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        return self.transform(image.convert("RGB"))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from ..compat import import_torchvision
 from ..errors import InputError, MissingExtraError
 from .base import LoadedModel, Request, source
 from .names import IMAGENET_CLASSES, imagenet_names
+from .preprocess import Rgb
 
 
 @source("timm", options=("num_classes",))
@@ -37,7 +38,7 @@ def load(request: Request) -> LoadedModel:
     return LoadedModel(
         spec=request.spec,
         model=model,
-        preprocess=create_transform(**config, is_training=False),
+        preprocess=Rgb(create_transform(**config, is_training=False)),
         preprocess_id="timm " + json.dumps(config, sort_keys=True),
         input_shape=(channels, height, width),
         class_names=None if named is None or len(named) != model.num_classes else tuple(named),

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from ..compat import import_torchvision
 from ..errors import InputError
 from .base import LoadedModel, Request, canonical, source
+from .preprocess import Rgb
 
 
 @source("torchvision", options=("num_classes",))
@@ -35,7 +36,7 @@ def load(request: Request) -> LoadedModel:
     return LoadedModel(
         spec=canonical("torchvision", f"{name}/{chosen}", request.options),
         model=model,
-        preprocess=transforms,
+        preprocess=Rgb(transforms),
         preprocess_id="torchvision " + " ".join(repr(transforms).split()),
         input_shape=(3, size, size),
         class_names=tuple(weights.meta["categories"]) if classes is None else None,
