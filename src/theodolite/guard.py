@@ -29,6 +29,7 @@ from .reference import Batches, batches
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from .features.capture import Capture
     from .models import LoadedModel
 
 CALIBRATION_SHARE = 0.2
@@ -86,6 +87,7 @@ class Guard(nn.Module):
         self.calibration = calibration
         self.model = model
         self.loaded: LoadedModel | None = None
+        self._capture: Capture | None = None
         self.class_names = None if class_names is None else tuple(class_names)
         self.provenance = provenance
         self.false_alarm_rate = false_alarm_rate
@@ -157,10 +159,11 @@ class Guard(nn.Module):
                 f"inputs have shape {tuple(values.shape)}: the guard has no model to turn images into "
                 f"features; pass features (N, {self.head.width}), or attach(load_model(spec)) first"
             )
-        from .features.capture import Capture
+        if self._capture is None or self._capture.model is not self.model:
+            from .features.capture import Capture
 
-        layer = self.provenance.layer if self.provenance else None
-        features, _ = Capture(self.model, layer)(values)
+            self._capture = Capture(self.model, self.provenance.layer if self.provenance else None)
+        features, _ = self._capture(values)
         return features
 
     # ------------------------------------------------------------------ the model, and files

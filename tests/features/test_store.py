@@ -29,7 +29,7 @@ def recipe(**changes: object) -> Recipe:
         "weights": "a" * 64,
         "preprocess": "plain",
         "layer": "fc",
-        "listing": listing_digest(f"{i}.png" for i in range(SAMPLES)),
+        "data": listing_digest(f"{i}.png" for i in range(SAMPLES)),
         "samples": SAMPLES,
     }
     return Recipe(**{**parts, **changes})  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_samples_without_labels_and_skipped_samples(tmp_path: Path) -> None:
         ({"dtype": "float16"}, "dtype float32, not float16"),
         ({"layer": "head.fc"}, "layer fc, not head.fc"),
         ({"preprocess": "crop"}, "preprocess plain, not crop"),
-        ({"listing": "c" * 64}, "listing "),
+        ({"data": "c" * 64}, "data "),
         ({"limit": 50}, "limit None, not 50"),
         ({"autocast": True}, "autocast False, not True"),
         ({"model": "timm:other"}, "model python:toy:make, not timm:other"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from . import options
 
 if TYPE_CHECKING:
+    from ..features.manifest import Recipe
     from ..features.store import FeatureStore
     from ..models import LoadedModel
 
@@ -63,7 +65,7 @@ def extract(
 def extract_to(
     loaded: LoadedModel,
     data: str,
-    output: Path,
+    output: Path | Callable[[Recipe], Path],
     console: Console,
     *,
     kind: str | None = None,
@@ -72,7 +74,7 @@ def extract_to(
 ) -> FeatureStore:
     """Extract with a progress bar; Ctrl-C says what is kept and how to go on."""
     from ..data import open_source
-    from ..features import extract as loop
+    from ..features.extract import extract
     from .progress import progress_bar
 
     source = open_source(data, kind=kind)
@@ -86,12 +88,12 @@ def extract_to(
             show(samples, total)
 
         try:
-            return loop.extract(
+            return extract(
                 loaded, source, output, name=data, weights_file=weights_file, progress=progress, **how
             )
         except KeyboardInterrupt:
             Console(stderr=True).print(
-                f"stopped at {done[0]:,} of {done[1]:,} samples: complete shards are kept in {output}. "
+                f"stopped at {done[0]:,} of {done[1]:,} samples: complete shards are kept. "
                 f"Run the same command again to go on from there.",
                 highlight=False,
                 soft_wrap=True,

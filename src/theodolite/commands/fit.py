@@ -15,8 +15,11 @@ from . import options
 
 if TYPE_CHECKING:
     from ..detectors import Detector
-    from ..features.extract import Running
+    from ..features.manifest import Recipe
     from ..features.store import FeatureStore
+
+# Rows whose labels are compared with the head's answers.
+_LOOKED_AT = 10_000
 
 
 def fit(
@@ -55,6 +58,7 @@ def fit(
     running = Running(device, workers, autocast, channels_last, skip_unreadable)
     how = {"layer": layer, "batch_size": batch_size, "limit": limit, "running": running}
     store = features_of(data, model, weights, kind, console, how)
+    require_labels(store)
     held_out = None
     if calibration_data is not None:
         held_out = features_of(calibration_data, model, weights, kind, console, how)
@@ -70,6 +74,7 @@ def fit(
         false_alarm_rate=FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate,
     )
     guard.save(output)
+    right = accuracy_of(store)
     fitted_on = len(store) if held_out is not None else len(store) - len(guard.calibration)
     console.print(
         f"{chosen.record.title} fitted on {fitted_on:,} samples, calibrated on {len(guard.calibration):,}: "
@@ -78,6 +83,8 @@ def fit(
         highlight=False,
         soft_wrap=True,
     )
+    if right is not None:
+        console.print(f"the classifier agrees with {100 * right:.1f} % of the labels", highlight=False)
 
 
 def make_detector(name: str, shaping: str | None) -> Detector:
@@ -121,20 +128,15 @@ def features_of(
 def _cached(
     data: str, model: str, weights: Path | None, kind: str | None, console: Console, how: dict[str, Any]
 ) -> FeatureStore:
-    from ..data import open_source
-    from ..features.extract import recipe_of
-    from ..features.probe import choose_device, probe
     from ..models import load_model
     from .extract import extract_to
 
-    running: Running = how["running"]
+    def place(recipe: Recipe) -> Path:
+        return cache_folder() / recipe.key[:20]
+
     loaded = load_model(model, weights=weights)
-    capture = probe(loaded, how["layer"], choose_device(running.device))
-    source = open_source(data, kind=kind)
-    recipe = recipe_of(loaded, capture, source, limit=how["limit"], autocast=running.autocast)
-    folder = cache_folder() / recipe.key[:20]
-    store = extract_to(loaded, data, folder, console, kind=kind, weights=weights, **how)
-    console.print(f"features of {data} are kept in {folder}", highlight=False, soft_wrap=True)
+    store = extract_to(loaded, data, place, console, kind=kind, weights=weights, **how)
+    console.print(f"features of {data} are kept in {store.path}", highlight=False, soft_wrap=True)
     return store
 
 
@@ -161,3 +163,27 @@ def require_same_model(one: FeatureStore, other: FeatureStore) -> None:
             f"the calibration features are of another model or preprocessing: {a.model} and {b.model}. "
             f"Extract both with the same one"
         )
+
+
+def require_labels(store: FeatureStore) -> None:
+    """Labels, where there are any, must be classes of the model."""
+    if not store.labelled:
+        return
+    highest = max((int(labels.max()) for _, labels, _ in store if labels is not None), default=0)
+    if highest >= store.manifest.classes:
+        raise InputError(
+            f"{store.manifest.source} has labels up to {highest}, but the model has {store.manifest.classes} "
+            f"classes: labels must lie in 0..{store.manifest.classes - 1}. Remedy: use the classes the model "
+            f"was trained on, or leave the labels out (--kind flat for a folder)"
+        )
+
+
+def accuracy_of(store: FeatureStore) -> float | None:
+    """Share of labels that the head predicts, over the first rows: a hint that both count classes alike."""
+    right = seen = 0
+    for features, labels, _ in store:
+        if labels is None or seen >= _LOOKED_AT:
+            break
+        right += int((store.head(features.float()).argmax(dim=1) == labels).sum())
+        seen += len(labels)
+    return right / seen if seen else None

@@ -41,7 +41,7 @@ class Running:
 def extract(
     loaded: LoadedModel,
     source: ImageSource,
-    output: str | Path,
+    output: str | Path | Callable[[Recipe], Path],
     *,
     name: str = "",
     weights_file: str | None = None,
@@ -56,13 +56,14 @@ def extract(
 ) -> FeatureStore:
     """Extract the features of a source into a store, or go on where an earlier run stopped.
 
+    ``output`` is the store's folder, or a function that names it once it is known what will be in it.
     ``repair`` also extracts again every shard that is damaged. ``progress`` gets samples done and in all.
     """
     running = running or Running()
     capture = probe(loaded, layer, choose_device(running.device))
     recipe = recipe_of(loaded, capture, source, dtype=dtype, limit=limit, autocast=running.autocast)
     writer = StoreWriter.open(
-        output,
+        output(recipe) if callable(output) else output,
         recipe,
         capture.head,
         source=name,
@@ -107,7 +108,7 @@ def recipe_of(
         weights=loaded.digest,
         preprocess=loaded.preprocess_id,
         layer=capture.layer,
-        listing=listing_digest(islice(source.listing(), samples)),
+        data=listing_digest(islice(source.listing(), samples)),
         samples=samples,
         dtype=dtype,
         limit=limit,

@@ -30,7 +30,7 @@ class Recipe:
     weights: str
     preprocess: str
     layer: str
-    listing: str
+    data: str
     samples: int
     dtype: str = "float32"
     limit: int | None = None

@@ -69,10 +69,7 @@ class StoreWriter:
             manifest = Manifest.read(folder)
             require_recipe(folder, manifest, recipe)
             return cls(folder, manifest)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"cannot create the folder {folder}: {error.strerror}") from error
+        _make(folder)
         write_bytes(folder / HEAD_FILE, head_bytes)
         manifest = Manifest(
             recipe=recipe,
@@ -111,6 +108,19 @@ class StoreWriter:
         write_bytes(self.folder / shard_name(index), content)
         self.manifest = self.manifest.with_shard(index, record)
         self.manifest.write(self.folder)
+
+
+def _make(folder: Path) -> None:
+    """Create the folder of a store; one that holds other things is left alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot create the folder {folder}: {error.strerror}") from error
+    foreign = [path.name for path in folder.iterdir() if path.name != HEAD_FILE and path.suffix != ".partial"]
+    if foreign:
+        raise InputError(
+            f"{folder} is not a feature store and holds other files ({foreign[0]}): choose an empty folder"
+        )
 
 
 def _shard_bytes(index: int, rows: Rows, manifest: Manifest) -> tuple[bytes, ShardRecord]:
