@@ -197,7 +197,10 @@ REFUSED = {
     "dense output": (nn.Conv2d(3, 5, 1), r"shape \(4, 5, 8, 8\) for 4 inputs"),
     "one output": (pooled(nn.Linear(6, 1)), "at least two classes"),
     "not a tensor": (Then(pooled(nn.Linear(6, 5)), str), "returns str, not logits"),
-    "NaN": (Then(pooled(nn.Linear(6, 5)), lambda x: x / 0 * 0), "NaN or infinity"),
+    "NaN": (
+        Then(pooled(nn.Linear(6, 5)), lambda x: x / 0 * 0),
+        "NaN or infinity in rows 0, 1, 2, 3 of the batch",
+    ),
 }
 
 
@@ -210,6 +213,26 @@ def test_refused_with_a_reason(case: str) -> None:
     assert "\n" not in str(caught.value)
     with pytest.raises(CaptureError, match="not known yet"):
         _ = capture.layer
+
+
+class InPlace(nn.Module):
+    """Divides the logits where they lie, and wipes the features after use."""
+
+    def __init__(self, divisor: float) -> None:
+        super().__init__()
+        self.body, self.fc, self.divisor = pooled(), nn.Linear(6, 5), divisor
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = self.body(images)
+        logits: Tensor = self.fc(input=features)
+        features.zero_()
+        return logits.div_(self.divisor)
+
+
+def test_what_the_model_overwrites_is_kept() -> None:
+    assert_captures(InPlace(1.0), "fc", 6)
+    with pytest.raises(CaptureError, match="temperature of 4"):
+        Capture(InPlace(4.0))(IMAGES)
 
 
 def test_temperature_behind_a_named_layer() -> None:

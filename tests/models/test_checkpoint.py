@@ -35,7 +35,7 @@ def test_safetensors(tmp_path: Path, weights: dict[str, torch.Tensor]) -> None:
 
 
 @pytest.mark.parametrize("key", [None, "state_dict", "model", "net", "model_state_dict"])
-@pytest.mark.parametrize("prefix", ["", "module."])
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod."])
 def test_torch_file(tmp_path: Path, weights: dict[str, torch.Tensor], key: str | None, prefix: str) -> None:
     inner = {prefix + name: value for name, value in weights.items()}
     torch.save(inner if key is None else {"epoch": 9, key: inner}, tmp_path / "w.pt")
@@ -45,6 +45,16 @@ def test_torch_file(tmp_path: Path, weights: dict[str, torch.Tensor], key: str |
 def test_arguments_of_a_training_script_do_no_harm(tmp_path: Path, weights: dict[str, torch.Tensor]) -> None:
     torch.save({"opt": argparse.Namespace(lr=0.1), "model": weights}, tmp_path / "w.pth")
     assert_same(tmp_path / "w.pth", weights)
+
+
+def test_a_layer_that_is_called_module_keeps_its_name(tmp_path: Path) -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = nn.Linear(2, 2)
+
+    save_file(Own().state_dict(), tmp_path / "w.safetensors")
+    load_weights(Own(), tmp_path / "w.safetensors")
 
 
 def test_batch_norm_counters_may_be_missing(tmp_path: Path, weights: dict[str, torch.Tensor]) -> None:

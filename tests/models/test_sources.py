@@ -65,6 +65,12 @@ def test_timm_local_folder(tmp_path: Path) -> None:
     assert load_model(f"timm:{tmp_path}").digest == first.digest
 
 
+@pytest.mark.parametrize("spec", ["timm:resnet10t", "torchvision:resnet18", "scl:resnet18"])
+def test_a_random_head_is_never_taken_for_a_trained_one(spec: str) -> None:
+    with pytest.raises(InputError, match="no weights are given for it"):
+        load_model(spec, num_classes=5)
+
+
 def test_timm_unknown_name() -> None:
     with pytest.raises(InputError, match="no model called 'resnet51'; did you mean 'resnet"):
         load_model("timm:resnet51")
@@ -146,6 +152,16 @@ def test_transformers_local_folder(tmp_path: Path) -> None:
         loaded.model.state_dict()["classifier.weight"], model.state_dict()["classifier.weight"]
     )
     assert_works(loaded, 3)
+
+
+def test_transformers_encoder_without_a_classifier(tmp_path: Path) -> None:
+    from transformers import ConvNextConfig, ConvNextImageProcessor, ConvNextModel
+
+    config = ConvNextConfig(hidden_sizes=[8, 8, 8, 16], depths=[1, 1, 1, 1])
+    ConvNextModel(config).save_pretrained(tmp_path)
+    ConvNextImageProcessor().save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"no weights for classifier\.bias, classifier\.weight"):
+        load_model(f"hf:{tmp_path}")
 
 
 def test_transformers_out_of_reach() -> None:

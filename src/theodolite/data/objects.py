@@ -32,7 +32,10 @@ class TorchSource:
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> Sample:
-        image, label = _parts(self.dataset[index])
+        try:
+            image, label = _parts(self.dataset[index])
+        except (OSError, SyntaxError) as error:
+            raise UnreadableImageError.of(f"sample {index}", " ".join(str(error).split())[:120]) from error
         return Sample(_picture(image, f"sample {index}"), _label(label, f"sample {index}"), str(index))
 
     def listing(self) -> Iterator[str]:

@@ -20,6 +20,7 @@ Picture = Image.Image | Tensor
 # Modes with one byte a channel that every preprocessing understands.
 _PLAIN = ("L", "RGB")
 _DEEP = 256
+_DEEPEST = _DEEP * _DEEP - 1
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,7 @@ def plain(image: Image.Image) -> Image.Image:
         image.load()
         return image.copy()
     if image.mode.startswith("I"):
-        deep = np.asarray(image)
-        return Image.fromarray((deep // _DEEP if deep.max() >= _DEEP else deep).astype(np.uint8))
+        return Image.fromarray((np.asarray(image).clip(0, _DEEPEST) // _DEEP).astype(np.uint8))
     if image.mode == "1":
         return image.convert("L")
     return image.convert("RGBA").convert("RGB") if image.mode == "P" else image.convert("RGB")

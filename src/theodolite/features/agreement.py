@@ -20,8 +20,8 @@ def agree(output: Tensor, logits: Tensor) -> bool:
     """Whether a layer's output is the logits, up to the rounding of its precision."""
     if output.shape != logits.shape:
         return False
-    scale = logits.double().abs().max()
-    return bool(((output.double() - logits.double()).abs() <= _rounding(output, logits) * scale).all())
+    one, other = _exact(output), _exact(logits)
+    return bool(((one - other).abs() <= _rounding(output, logits) * other.abs().max()).all())
 
 
 def explain_head(head: Head, call: Call, logits: Tensor, layer: str) -> str | None:
@@ -32,11 +32,10 @@ def explain_head(head: Head, call: Call, logits: Tensor, layer: str) -> str | No
             f"width {call.features.shape[1]} while the model returns {logits.shape[1]} logits: it is not "
             f"the model's head. Leave out the layer's name to have the head found"
         )
-    features = head.prepare(call.features.double())
-    expected = head.logits(features)
+    features, given = head.prepare(_exact(call.features)), _exact(logits)
     weight, bias = head.weight.to(features), head.bias.to(features)
-    spread = (features.square() @ weight.square().T + bias.square() + logits.double().square()).sqrt()
-    error = (expected - logits.double()).abs()
+    spread = (features.square() @ weight.square().T + bias.square() + given.square()).sqrt()
+    error = (head.logits(features) - given).abs()
     if bool((error <= _rounding(call.features, logits, head.weight) * spread).all()):
         return None
     if not agree(call.output, logits):
@@ -76,9 +75,9 @@ def _after(output: Tensor, logits: Tensor) -> str:
     """What the model seems to do after its linear layer."""
     if output.shape != logits.shape:
         return f"its shape is {tuple(output.shape)}, theirs {tuple(logits.shape)}. Name another layer"
-    before, after = output.double(), logits.double()
+    before, after = _exact(output), _exact(logits)
     for title, function in (("softmax", torch.softmax), ("log-softmax", torch.log_softmax)):
-        if agree(function(before, 1).to(logits), logits):
+        if agree(function(before, 1).to(logits.dtype), logits):
             return f"a {title} follows it. Remove it, so that the model returns logits"
     ratio = float((after * before).sum() / before.square().sum().clamp_min(1e-300))
     if ratio and float((after - ratio * before).norm()) <= _SAME_RATIO * float(after.norm()):
@@ -92,10 +91,15 @@ def _after(output: Tensor, logits: Tensor) -> str:
     )
 
 
+def _exact(values: Tensor) -> Tensor:
+    """float64 on the CPU: some devices have none."""
+    return values.cpu().double()
+
+
 def _rounding(*tensors: Tensor) -> float:
     """Rounding to allow, relative to the numbers, in the coarsest precision in play, with autocast."""
     units = [torch.finfo(tensor.dtype).eps for tensor in tensors]
-    device = tensors[0].device.type
+    device = tensors[-1].device.type
     if torch.is_autocast_enabled(device):
         units.append(torch.finfo(torch.get_autocast_dtype(device)).eps)
     if device == "cuda" and (torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -140,14 +141,17 @@ def _untouched(model: nn.Module) -> Iterator[None]:
 def _listening(layers: dict[str, HeadLayer], calls: dict[str, Call]) -> Iterator[None]:
     """Write down the last call of each layer."""
 
-    def listener(name: str, layer: HeadLayer) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        def listen(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-            if args and output.ndim > 1:
-                calls[name] = Call(as_rows(args[0].detach(), layer), as_rows(output.detach(), layer))
+    def listener(name: str, layer: HeadLayer) -> Callable[..., None]:
+        def listen(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
+            inputs = args[0] if args else next(iter(named.values()), None)
+            if isinstance(inputs, Tensor) and isinstance(output, Tensor) and output.ndim > 1:
+                calls[name] = Call(as_rows(inputs.detach(), layer), as_rows(output.detach(), layer))
 
         return listen
 
-    hooks = [layer.register_forward_hook(listener(name, layer)) for name, layer in layers.items()]
+    hooks = [
+        layer.register_forward_hook(listener(name, layer), with_kwargs=True) for name, layer in layers.items()
+    ]
     try:
         yield
     finally:

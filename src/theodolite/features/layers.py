@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import torch
 from torch import Tensor, nn
 
-from ..errors import CaptureError
+from ..arrays import require_finite
+from ..errors import CaptureError, InputError
 from ..head import Head
 
 HeadLayer: TypeAlias = nn.Linear | nn.Conv2d | Head
@@ -54,10 +54,13 @@ def head_of(layer: HeadLayer, name: str) -> Head:
 
 
 def as_rows(values: Tensor, layer: HeadLayer) -> Tensor:
-    """(N, channels): positions are averaged, which a linear map allows before as well as after it."""
+    """(N, channels), in memory of its own: what follows may write into the layer's input or output.
+
+    Positions are averaged, which a linear map allows before as well as after it.
+    """
     channels = 1 if isinstance(layer, nn.Conv2d) and values.ndim == 4 else values.ndim - 1
     positions = [axis for axis in range(1, values.ndim) if axis != channels]
-    return values.mean(dim=positions) if positions else values
+    return values.mean(dim=positions) if positions else values.clone()
 
 
 def logits_of(output: object, rows: int) -> Tensor:
@@ -84,8 +87,10 @@ def logits_of(output: object, rows: int) -> Tensor:
             f"the model returns a tensor of shape {tuple(output.shape)} for {rows} inputs, expected "
             f"({rows}, C): give a classifier that returns one row of logits an image"
         )
-    if not bool(torch.isfinite(logits).all()):
+    try:
+        require_finite(logits, "the model's logits")
+    except InputError as error:
         raise CaptureError(
-            "the model's logits hold NaN or infinity: check the weights, the preprocessing and the precision"
-        )
+            f"{error} of the batch: check the weights, the pictures and the precision"
+        ) from error
     return logits.detach()

@@ -73,6 +73,17 @@ class Request:
             raise InputError(f"{self.spec}: option {option} must be a whole number, got {value!r}")
         return int(value)
 
+    @property
+    def num_classes(self) -> int | None:
+        """Another number of classes than the source's weights have, for weights of one's own."""
+        classes = self.integer("num_classes")
+        if classes is not None and self.fetch:
+            raise InputError(
+                f"{self.spec}: num_classes puts a new head on the model, and no weights are given for it. "
+                f"Pass the fine-tuned checkpoint with --weights FILE, or leave num_classes out"
+            )
+        return classes
+
     @contextmanager
     def fetching(self, hint: str = "") -> Iterator[None]:
         """Turn whatever a third party raises while it builds or downloads into one paragraph."""

@@ -29,7 +29,8 @@ def read_state_dict(path: str | Path) -> StateDict:
         raise ModelError(f"weights file {path} does not exist: check the path given as weights")
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
+            loaded: StateDict = load_file(path)
+            return loaded
         # Training scripts store their arguments beside the weights; a Namespace is only a record.
         with torch.serialization.safe_globals([argparse.Namespace]):
             content = torch.load(path, map_location="cpu", weights_only=True)
@@ -45,7 +46,10 @@ def read_state_dict(path: str | Path) -> StateDict:
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Fill ``model`` with the weights of a file; every tensor must find its place."""
-    fill(model, read_state_dict(path), str(path))
+    weights = read_state_dict(path)
+    if not weights.keys() <= model.state_dict().keys():
+        weights = strip_wrappers(weights)
+    fill(model, weights, str(path))
 
 
 def fill(model: nn.Module, weights: StateDict, name: str) -> None:
@@ -72,16 +76,16 @@ def fill(model: nn.Module, weights: StateDict, name: str) -> None:
     model.load_state_dict(weights, strict=False)
 
 
-def strip_module(weights: Mapping[str, Tensor]) -> StateDict:
-    """Names without the `module.` that parallel training put in, at the start or after another prefix."""
-    return {re.sub(r"(^|\.)module\.", r"\1", key): value for key, value in weights.items()}
+def strip_wrappers(weights: Mapping[str, Tensor]) -> StateDict:
+    """Names without the `module.` of parallel training and the `_orig_mod.` of compilation."""
+    return {re.sub(r"(^|\.)(?:(?:module|_orig_mod)\.)+", r"\1", key): value for key, value in weights.items()}
 
 
 def _tensors(content: object, path: Path) -> StateDict:
     """Unwrap {'state_dict': …} and its relatives down to the level that holds the tensors."""
     while isinstance(content, Mapping):
         if content and all(isinstance(value, Tensor) for value in content.values()):
-            return strip_module(content)
+            return dict(content)
         inner = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), Mapping)), None)
         if inner is None:
             break

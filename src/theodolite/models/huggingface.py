@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..compat import import_torchvision
-from ..errors import MissingExtraError
+from ..errors import MissingExtraError, ModelError
 from .base import LoadedModel, Request, source
 
 
@@ -39,7 +39,10 @@ def load(request: Request) -> LoadedModel:
         config = AutoConfig.from_pretrained(request.name, **extra)
         processor = AutoImageProcessor.from_pretrained(request.name, **extra)
         if request.fetch:
-            model = AutoModelForImageClassification.from_pretrained(request.name, **extra)
+            model, report = AutoModelForImageClassification.from_pretrained(
+                request.name, output_loading_info=True, **extra
+            )
+            _require_head(request, sorted(report["missing_keys"]))
         else:
             model = AutoModelForImageClassification.from_config(config)
     request.fill(model)
@@ -54,3 +57,12 @@ def load(request: Request) -> LoadedModel:
         input_shape=(channels, height, width),
         class_names=tuple(str(config.id2label[index]) for index in range(config.num_labels)),
     )
+
+
+def _require_head(request: Request, missing: list[str]) -> None:
+    """transformers fills what a checkpoint lacks with random numbers: a random head looks like any other."""
+    if missing:
+        raise ModelError(
+            f"{request.spec} has no weights for {', '.join(missing[:4])}: it is an encoder without a trained "
+            f"classifier. Name a checkpoint fine-tuned for classification, or pass one with --weights FILE"
+        )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..errors import InputError, ModelError
 from .base import LoadedModel, Request, source
-from .checkpoint import StateDict, fill, read_state_dict
+from .checkpoint import StateDict, fill, read_state_dict, strip_wrappers
 from .names import imagenet_names
 from .preprocess import IMAGENET_MEAN, IMAGENET_STD, Pixels
 from .resnet import ResNet, resnet18, resnet50
@@ -57,9 +57,9 @@ def load(request: Request) -> LoadedModel:
     backbone = BACKBONES.get(request.name)
     if backbone is None:
         raise InputError(f"scl has no model {request.name!r}; it has: {', '.join(BACKBONES)}")
-    classes = request.integer("num_classes") or backbone.classes
+    classes = request.num_classes or backbone.classes
     model = backbone.build(classes)
-    if request.pretrained:
+    if request.pretrained or request.weights is not None:
         encoder = request.weights or _released(request, backbone.encoder)
         weights = encoder_weights(encoder)
         linear = _linear_file(request, backbone, encoder)
@@ -80,7 +80,8 @@ def load(request: Request) -> LoadedModel:
 
 def encoder_weights(path: Path) -> StateDict:
     """The encoder of a contrastive checkpoint, named like our ResNet; its projection head stays behind."""
-    bare = {key.removeprefix("encoder."): value for key, value in read_state_dict(path).items()}
+    named = strip_wrappers(read_state_dict(path))
+    bare = {key.removeprefix("encoder."): value for key, value in named.items()}
     return {key: value for key, value in bare.items() if not key.startswith("head.")}
 
 

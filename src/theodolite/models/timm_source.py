@@ -25,7 +25,7 @@ def load(request: Request) -> LoadedModel:
     name = f"local-dir:{request.name}" if Path(request.name).is_dir() else request.name
     if ":" not in name:
         _require_known(name, timm.list_models())
-    classes = request.integer("num_classes")
+    classes = request.num_classes
     extra = {} if classes is None else {"num_classes": classes}
     with request.fetching(", put the folder of the model in place of its name"):
         model = timm.create_model(name, pretrained=request.fetch, **extra)

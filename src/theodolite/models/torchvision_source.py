@@ -26,7 +26,7 @@ def load(request: Request) -> LoadedModel:
     if chosen not in choices.__members__:
         raise InputError(f"{name} has no weights {chosen!r}; it has: {', '.join(choices.__members__)}")
     weights = choices[chosen]
-    classes = request.integer("num_classes")
+    classes = request.num_classes
     extra = {} if classes is None else {"num_classes": classes}
     with request.fetching():
         model = models.get_model(name, weights=weights if request.fetch else None, **extra)
@@ -34,7 +34,7 @@ def load(request: Request) -> LoadedModel:
     transforms = weights.transforms()
     size = transforms.crop_size[0]
     return LoadedModel(
-        spec=canonical("torchvision", f"{name}/{chosen}", request.options),
+        spec=canonical("torchvision", f"{name}/{weights.name}", request.options),
         model=model,
         preprocess=Rgb(transforms),
         preprocess_id="torchvision " + " ".join(repr(transforms).split()),
