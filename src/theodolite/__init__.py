@@ -13,6 +13,8 @@ from .detectors import (
     list_detectors,
     load,
 )
+from .features.store import FeatureStore
+from .guard import Guard
 from .head import Head
 
 __all__ = [
@@ -22,6 +24,8 @@ __all__ = [
     "Detector",
     "Distance",
     "Energy",
+    "FeatureStore",
+    "Guard",
     "Head",
     "MaxLogit",
     "__version__",

@@ -46,7 +46,7 @@ def _store_facts(folder: Path, verify: bool) -> dict[str, Any]:
     return {
         "kind": "feature store",
         "state": state + checked,
-        "features": f"{len(store):,} × {store.width}, {recipe.dtype}, {store.shards} shards",
+        "features": f"{len(store):,} × {store.width}, {recipe.dtype}, {store.shards} shard{'' if store.shards == 1 else 's'}",
         "classes": manifest.classes,
         "labels": "every sample has one" if store.labelled else "not for every sample",
         "unreadable": f"{len(store.skipped):,} left out"
