@@ -77,16 +77,10 @@ def _draw(
     id_features: Tensor,
     seen: dict[str, Tensor],
 ) -> list[Path]:
-    files = []
-    for name in evaluation.metrics:
-        histogram = figures.score_histograms(
-            evaluation.id_scores[name],
-            evaluation.ood_scores[name],
-            title=f"{name}: digits 0-{KNOWN_DIGITS - 1} against what the network never saw",
-            label="angle in radians" if name == _DRAWN else "score",
-        )
-        stem = output / f"histogram-{detector_record(name).name}"
-        files += figures.save(histogram, stem)
+    title = f"digits 0-{KNOWN_DIGITS - 1} against what the network never saw"
+    files = figures.save(figures.score_histograms(evaluation, title=title), output / "histograms")
+    alone = figures.score_histograms(evaluation, detectors=[_DRAWN], title=f"{_DRAWN} (radians): {title}")
+    files += figures.save(alone, output / "histogram-ora")
     ora = detectors[_DRAWN]
     assert isinstance(ora, ORA)
     near = next(iter(pictures.ood))

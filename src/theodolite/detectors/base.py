@@ -5,21 +5,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from ..arrays import Array, ArrayLike, as_float, as_matrix, like, require_finite
+from ..arrays import AnyArray, ArrayLike, as_float, as_matrix, like, require_finite
 from ..errors import InputError, NotFittedError
 from ..head import Head
 from ..reference import Batches, Reference
 from ..statistics import Needs
 from .registry import Record
 
-# Entries of one tile of scores or features: about 1 MiB of float32 on a CPU, so that a tile and its
-# temporaries stay in the cache; large enough elsewhere to keep the device busy.
-_TILE_ENTRIES_CPU = 2**18
+# Entries of one tile of logits. On a CPU 4 MiB of float32: large enough for the product to run at full speed,
+# small enough for the tile and its temporaries to stay in the last cache. Elsewhere enough to fill a device.
+_TILE_ENTRIES_CPU = 2**20
 _TILE_ENTRIES_DEVICE = 2**24
 _MIN_TILE_ROWS = 16
 
@@ -59,7 +59,7 @@ class Detector(nn.Module):
     def _tile_rows(self, device: torch.device) -> int:
         """Rows scored at once, so that extra memory does not grow with N."""
         entries = _TILE_ENTRIES_CPU if device.type == "cpu" else _TILE_ENTRIES_DEVICE
-        columns = max(self.head.classes if self.head is not None else 1, (self.width or 1) // 8)
+        columns = max(self.head.classes if self.head is not None else 1, (self.width or 1) // 4)
         return max(_MIN_TILE_ROWS, entries // columns)
 
     # ------------------------------------------------------------------ fit
@@ -112,12 +112,7 @@ class Detector(nn.Module):
 
     # ------------------------------------------------------------------ score
 
-    @overload
-    def score(self, features: Tensor, logits: ArrayLike | None = None) -> Tensor: ...
-    @overload
-    def score(self, features: Array, logits: ArrayLike | None = None) -> Array: ...
-
-    def score(self, features: ArrayLike, logits: ArrayLike | None = None) -> ArrayLike:
+    def score(self, features: AnyArray, logits: ArrayLike | None = None) -> AnyArray:
         """Scores (N,) of features (N, D), higher = more in-distribution.
 
         NumPy in, NumPy out; torch in, torch out on the same device. Logits the model has already computed

@@ -11,9 +11,7 @@ from ..evaluation import Evaluation
 
 def evaluation_table(evaluation: Evaluation, *, title: str) -> Table:
     """FPR95 and AUROC in per cent for each detector and OOD set, and their averages; best in bold."""
-    table = Table(
-        title=title, title_justify="left", caption="FPR95 ↓/AUROC ↑, in %", caption_justify="left"
-    )
+    table = Table(title=title, title_justify="left", caption="FPR95 ↓/AUROC ↑, in %", caption_justify="left")
     table.add_column("score", no_wrap=True)
     columns = [*evaluation.ood_names, "average"]
     for column in columns:

@@ -1,0 +1,5 @@
+"""`python -m theodolite`."""
+
+from .cli import main
+
+main()
