@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 
 import numpy as np
@@ -43,7 +44,7 @@ def ora(
     measure: Callable[[Vector, Vector, Vector], float] = angle,
 ) -> Vector:
     """Equation 3. ``centre``: "one" (summed over all rows of centres), "predicted" or "target"."""
-    reduce = {"max": np.max, "min": np.min, "mean": np.mean}[aggregate]
+    reduce: Callable[[list[float]], float] = {"max": max, "min": min, "mean": statistics.fmean}[aggregate]  # type: ignore[assignment]
     scores = np.zeros(len(features))
     for row, z in enumerate(features):
         p = int(np.argmax(weight @ z + bias))

@@ -12,7 +12,6 @@ import theodolite as th
 from synthetic import Problem, make_problem
 from theodolite.errors import InputError, NotFittedError
 from theodolite.metrics import auroc
-from theodolite.reference import Reference
 
 NAMES = th.list_detectors()
 every_detector = pytest.mark.parametrize("name", NAMES)
@@ -27,6 +26,12 @@ def fitted(name: str, problem: Problem, **options: object) -> th.Detector:
     return th.create(name, **options).fit(problem.train, problem.labels, head=problem.head)
 
 
+def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    """Equal to float32 rounding. Some scores are small differences of large terms, hence the scale."""
+    scale = float(expected.abs().max())
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5 * scale)
+
+
 @every_detector
 def test_id_scores_higher_than_ood(name: str, problem: Problem) -> None:
     detector = fitted(name, problem)
@@ -38,9 +43,9 @@ def test_rows_are_scored_independently(name: str, problem: Problem) -> None:
     detector = fitted(name, problem)
     whole = detector.score(problem.test)
     order = torch.randperm(len(problem.test), generator=torch.Generator().manual_seed(3))
-    torch.testing.assert_close(detector.score(problem.test[order]), whole[order], rtol=1e-5, atol=1e-6)
+    assert_close(detector.score(problem.test[order]), whole[order])
     split = torch.cat([detector.score(problem.test[start : start + 7]) for start in range(0, 120, 7)])
-    torch.testing.assert_close(split, whole, rtol=1e-5, atol=1e-6)
+    assert_close(split, whole)
 
 
 @every_detector
@@ -48,7 +53,7 @@ def test_order_of_the_fit_does_not_matter(name: str, problem: Problem) -> None:
     order = torch.randperm(len(problem.train), generator=torch.Generator().manual_seed(5))
     whole = fitted(name, problem)
     shuffled = th.create(name).fit(problem.train[order], problem.labels[order], head=problem.head, ids=order)
-    torch.testing.assert_close(shuffled.score(problem.test), whole.score(problem.test), rtol=1e-5, atol=1e-6)
+    assert_close(shuffled.score(problem.test), whole.score(problem.test))
 
 
 @every_detector
@@ -56,14 +61,12 @@ def test_merge_of_halves_equals_the_whole(name: str, problem: Problem) -> None:
     detector = th.create(name)
     ids = torch.arange(len(problem.train))
     halves = [
-        Reference.collect(
-            problem.train[part], problem.labels[part], head=problem.head, needs=detector.needs, ids=ids[part]
-        )
+        detector.collect(problem.train[part], problem.labels[part], head=problem.head, ids=ids[part])
         for part in (slice(0, 110), slice(110, None))
     ]
     merged = detector.fit(halves[0] + halves[1]).score(problem.test.double())
     whole = fitted(name, problem).score(problem.test.double())
-    torch.testing.assert_close(merged, whole, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(merged, whole, rtol=1e-9, atol=1e-9 * float(whole.abs().max()))
 
 
 @every_detector
@@ -73,14 +76,14 @@ def test_fit_from_batches_equals_fit_from_arrays(name: str, problem: Problem) ->
         for start in range(0, len(problem.train), 64)
     ]
     streamed = th.create(name).fit(batches, head=problem.head).score(problem.test)
-    torch.testing.assert_close(streamed, fitted(name, problem).score(problem.test), rtol=1e-5, atol=1e-6)
+    assert_close(streamed, fitted(name, problem).score(problem.test))
 
 
 @every_detector
 def test_given_logits_change_nothing(name: str, problem: Problem) -> None:
     detector = fitted(name, problem)
     logits = problem.head(problem.test)
-    torch.testing.assert_close(detector.score(problem.test, logits), detector.score(problem.test))
+    assert_close(detector.score(problem.test, logits), detector.score(problem.test))
 
 
 @every_detector
@@ -109,7 +112,7 @@ def test_float64_stays_float64(name: str, problem: Problem) -> None:
     detector = fitted(name, problem)
     scores = detector.score(problem.test.double())
     assert scores.dtype == torch.float64
-    torch.testing.assert_close(scores.float(), detector.score(problem.test), rtol=2e-4, atol=1e-5)
+    assert_close(detector.score(problem.test).double(), scores)
 
 
 @every_detector
@@ -166,7 +169,8 @@ def test_head_without_bias(name: str, problem: Problem) -> None:
 
 @every_detector
 def test_few_rows(name: str, problem: Problem) -> None:
-    detector = th.create(name).fit(problem.train[:4], problem.labels[:4], head=problem.head)
+    few = [0, 6, 1, 7]
+    detector = th.create(name).fit(problem.train[few], problem.labels[few], head=problem.head)
     assert torch.isfinite(detector.score(problem.test)).all()
 
 

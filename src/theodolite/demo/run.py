@@ -11,9 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 
 from ..arrays import as_scores
-from ..detectors import ORA, Detector, create, detector_record, list_detectors
+from ..detectors import ORA, Detector, create, detector_record, fit_many, list_detectors
 from ..evaluation import Evaluation, evaluate_detectors
-from ..fitting import fit_many
 from ..head import Head
 from ..metrics import accuracy
 from ..report import figures

@@ -22,6 +22,7 @@ from ..centres import Stand, Stations, centre_needs, centre_points, check_centre
 from ..errors import InputError
 from ..geometry import Triangle, sphere_triangle, triangle
 from ..reference import Reference
+from ..shaping import Shaping
 from ..statistics import Needs
 from .base import Detector
 from .registry import register
@@ -71,9 +72,14 @@ class ORA(Detector):
     centres: Tensor
 
     def __init__(
-        self, *, centre: str | int = "mean", aggregate: str = "max", project_to_sphere: bool = False
+        self,
+        *,
+        centre: str | int = "mean",
+        aggregate: str = "max",
+        project_to_sphere: bool = False,
+        shaping: Shaping | str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(shaping=shaping)
         if aggregate not in AGGREGATES:
             raise InputError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {aggregate!r}")
         self.centre = check_centre(centre)
