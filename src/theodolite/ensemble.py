@@ -1,8 +1,8 @@
 """Ensembles: the scores of several models on the same samples, combined into one.
 
 ORA's angles and fDBD's ratios do not change with the scale of a model's features, so the paper simply adds
-them (``"sum"``). Scores with scales of their own are put on one first: ``"standardised"`` adds them in units of
-their ID mean and deviation, ``"p-values"`` averages their conformal p-values.
+them (``"sum"``). Scores with scales of their own are put on one first: ``"standardised"`` averages them in
+units of their ID deviation about their ID mean, ``"p-values"`` averages their conformal p-values.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Ensemble:
     def _member_scores(
         self, features: Sequence[ArrayLike], ids: Sequence[Sequence[object]] | None
     ) -> list[Tensor]:
-        if isinstance(features, Tensor | np.ndarray) or len(features) != len(self.detectors):
+        if not isinstance(features, list | tuple) or len(features) != len(self.detectors):
             raise InputError(
                 f"features must be a list of {len(self.detectors)} arrays, one for each detector"
             )

@@ -16,7 +16,8 @@ def whitener(covariance: Tensor) -> Tensor:
     """
     variances, directions = torch.linalg.eigh(covariance.to(torch.float64))
     kept = variances > len(variances) * _EPSILON * variances[-1]
-    return directions[:, kept].mul(variances[kept].rsqrt())
+    factor: Tensor = directions[:, kept] * variances[kept].rsqrt()
+    return factor
 
 
 def whitened_distances(whitened: Tensor, whitened_means: Tensor) -> Tensor:

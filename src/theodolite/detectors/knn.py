@@ -80,4 +80,5 @@ class KNN(Detector):
         _, places = top_similarities(features, self.bank, min(self.k, len(self.bank)))
         # The distance from 2 − 2cos would lose half the digits of a close neighbour; the difference does not.
         neighbour = self.bank[places[:, -1]].to(features)
-        return torch.linalg.vector_norm(features - neighbour, dim=1).neg()
+        distance: Tensor = torch.linalg.vector_norm(features - neighbour, dim=1)
+        return -distance

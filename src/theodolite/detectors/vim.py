@@ -52,7 +52,9 @@ class ViM(Detector):
         dimension = self.dimension or default_dimension(head.width)
         if dimension >= head.width:
             raise InputError(f"dimension must be below the feature width {head.width}, got {dimension}")
-        origin = -torch.linalg.pinv(head.weight.double()) @ head.bias.double()
+        # Weights that sum to zero over the classes but for their rounding have no inverse in that direction.
+        tolerance = max(head.weight.shape) * torch.finfo(head.weight.dtype).eps
+        origin = -torch.linalg.pinv(head.weight.double(), rtol=tolerance) @ head.bias.double()
         shift = (moments.mean - origin)[:, None]
         moment = moments.total / reference.count + shift @ shift.T
         residual = torch.linalg.eigh(moment).eigenvectors[:, : head.width - dimension]
