@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from .errors import InputError
 Array: TypeAlias = npt.NDArray[np.generic]
 ArrayLike: TypeAlias = Tensor | Array
 FloatArray: TypeAlias = npt.NDArray[np.floating]
-AnyArray = TypeVar("AnyArray", Tensor, Array)
+AnyArray = TypeVar("AnyArray", bound=Tensor | Array)
 
 _MAX_ROWS_NAMED = 5
 
@@ -37,11 +37,10 @@ def as_float(values: Tensor) -> Tensor:
     return values if values.dtype == torch.float64 else values.to(torch.float32)
 
 
-def like(result: Tensor, template: ArrayLike) -> ArrayLike:
+def like(result: Tensor, template: AnyArray) -> AnyArray:
     """Hand a result back the way the input came: NumPy for NumPy, the same device for torch."""
-    if isinstance(template, Tensor):
-        return result.to(template.device)
-    return result.cpu().numpy()
+    back = result.to(template.device) if isinstance(template, Tensor) else result.cpu().numpy()
+    return cast(AnyArray, back)
 
 
 def as_matrix(values: ArrayLike, name: str, width: int | None, expected: str) -> Tensor:

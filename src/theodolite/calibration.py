@@ -12,13 +12,11 @@ ID data only; how many OOD samples are caught depends on the score.
 from __future__ import annotations
 
 import math
-from typing import overload
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from .arrays import Array, ArrayLike, FloatArray, as_scores, like
+from .arrays import AnyArray, ArrayLike, FloatArray, as_scores, like
 from .errors import InputError
 
 
@@ -42,12 +40,7 @@ class Calibration:
     def __len__(self) -> int:
         return len(self.scores)
 
-    @overload
-    def p_values(self, scores: Tensor) -> Tensor: ...
-    @overload
-    def p_values(self, scores: Array) -> Array: ...
-
-    def p_values(self, scores: ArrayLike) -> ArrayLike:
+    def p_values(self, scores: AnyArray) -> AnyArray:
         """Conformal p-values: small means less in-distribution than nearly all calibration samples."""
         values = as_scores(scores, "scores")
         at_most = np.searchsorted(self.scores, values, side="right")
@@ -57,12 +50,7 @@ class Calibration:
         """The λ for which ``score < λ`` is the same verdict as p-value ≤ ``false_alarm_rate``."""
         return float(self.scores[self._allowed(false_alarm_rate) - 1])
 
-    @overload
-    def is_ood(self, scores: Tensor, false_alarm_rate: float = 0.05) -> Tensor: ...
-    @overload
-    def is_ood(self, scores: Array, false_alarm_rate: float = 0.05) -> Array: ...
-
-    def is_ood(self, scores: ArrayLike, false_alarm_rate: float = 0.05) -> ArrayLike:
+    def is_ood(self, scores: AnyArray, false_alarm_rate: float = 0.05) -> AnyArray:
         """True where a sample is flagged; at most ``false_alarm_rate`` of ID samples will be."""
         values = as_scores(scores, "scores")
         return like(torch.from_numpy(values < self.threshold(false_alarm_rate)), scores)

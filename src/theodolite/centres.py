@@ -19,7 +19,7 @@ from .statistics import Needs
 CENTRES = ("mean", "predicted", "target", "max", "min", "median", "sum-classes", "sum-extremes")
 
 # Rows of the bank behind an element-wise median: exact up to here, a uniform sample beyond.
-MEDIAN_ROWS = 16_384
+MEDIAN_ROWS = 32_768
 
 
 def check_centre(centre: str | int) -> str | int:

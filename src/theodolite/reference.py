@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -15,24 +16,36 @@ from .head import Head
 from .statistics import Needs, Statistics
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
-Batches: TypeAlias = Iterable[
-    ArrayLike
-    | tuple[ArrayLike, ArrayLike]
-    | tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
-    | list[ArrayLike]
-]
+Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike | None, ...] | list[ArrayLike]]
 
 # Entries of a batch cut from an array: small enough that its float64 copy stays below 40 MiB.
 _BATCH_ENTRIES = 2**22
 _NO_LIMIT = 2**62
 
 
-class Reference:
-    """Statistics of ID features seen through a head; ``a + b`` merges two halves of the data."""
+@dataclass(frozen=True)
+class View:
+    """One way to look at the features, and what to remember of what is seen."""
 
-    def __init__(self, head: Head | None, statistics: Statistics) -> None:
+    key: str
+    apply: Callable[[Tensor], Tensor]
+    needs: Needs
+    seed: int = 0
+
+
+PLAIN = "plain"
+
+
+class Reference:
+    """Statistics of ID features seen through a head; ``a + b`` merges two halves of the data.
+
+    ``view`` names what was done to the features before they were counted (``"plain"``: nothing).
+    """
+
+    def __init__(self, head: Head | None, statistics: Statistics, view: str = PLAIN) -> None:
         self.head = head
         self.statistics = statistics
+        self.view = view
 
     @classmethod
     def collect(
@@ -47,23 +60,13 @@ class Reference:
     ) -> Reference:
         """One pass over arrays, or over an iterable of batches: features, (features, labels) or
         (features, labels, ids)."""
-        statistics: Statistics | None = None
-        for batch, batch_labels, batch_ids in batches(features, labels, ids, head):
-            if statistics is None:
-                classes = head.classes if head is not None else None
-                statistics = Statistics(needs, batch.shape[1], classes=classes, seed=seed)
-            prepared = batch if head is None else head.prepare(batch)
-            statistics.update(prepared, batch_labels, batch_ids)
-        if statistics is None:
-            raise InputError("features are empty: the iterable gave no batch")
-        if needs.class_means and int((statistics.moments.counts > 0).sum()) < 2:
-            raise InputError("labels hold one class only: class means need samples of at least two classes")
-        return cls(head, statistics)
+        plain = View(PLAIN, lambda rows: rows, needs, seed)
+        return collect_views(features, labels, head=head, views=[plain], ids=ids)[0]
 
     @classmethod
-    def empty(cls, head: Head) -> Reference:
+    def empty(cls, head: Head, view: str = PLAIN) -> Reference:
         """A reference that saw no data, for scores that read the logits alone."""
-        return cls(head, Statistics(Needs(), head.width, classes=head.classes))
+        return cls(head, Statistics(Needs(), head.width, classes=head.classes), view)
 
     @property
     def count(self) -> int:
@@ -75,7 +78,37 @@ class Reference:
             self.head is not None and other.head is not None and not _same_head(self.head, other.head)
         ):
             raise InputError("the two references were collected with different heads")
-        return Reference(self.head, self.statistics + other.statistics)
+        if self.view != other.view:
+            raise InputError(f"the two references saw different features: {self.view!r} and {other.view!r}")
+        return Reference(self.head, self.statistics + other.statistics, self.view)
+
+
+def collect_views(
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None = None,
+    *,
+    head: Head | None,
+    views: Sequence[View],
+    ids: ArrayLike | None = None,
+) -> list[Reference]:
+    """One pass over the data for several views of it: a reference each."""
+    gathered: list[Statistics] = []
+    for batch, batch_labels, batch_ids in batches(features, labels, ids, head):
+        prepared = batch if head is None else head.prepare(batch)
+        if not gathered:
+            classes = None if head is None else head.classes
+            gathered = [
+                Statistics(view.needs, batch.shape[1], classes=classes, seed=view.seed) for view in views
+            ]
+        for view, statistics in zip(views, gathered, strict=True):
+            if view.needs.anything:
+                statistics.update(view.apply(prepared), batch_labels, batch_ids)
+    if not gathered:
+        raise InputError("features are empty: the iterable gave no batch")
+    for statistics in gathered:
+        if statistics.needs.class_means and int((statistics.moments.counts > 0).sum()) < 2:
+            raise InputError("labels hold one class only: class means need samples of at least two classes")
+    return [Reference(head, part, view.key) for view, part in zip(views, gathered, strict=True)]
 
 
 def batches(

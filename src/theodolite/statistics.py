@@ -25,6 +25,7 @@ class Needs:
     scatter: bool = False
     extremes: bool = False
     bank: int = 0
+    bank_share: float = 0.0
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -48,7 +49,9 @@ class Needs:
         }
         named = [word for field, word in words.items() if getattr(self, field)]
         if self.bank:
-            named.append("bank" if self.bank == ALL_ROWS else f"bank of {self.bank:,}")
+            named.append("all rows" if self.bank == ALL_ROWS else f"{self.bank:,} rows")
+        elif self.bank_share:
+            named.append(f"{100 * self.bank_share:g} % of the rows")
         return named
 
 
@@ -134,7 +137,7 @@ class Statistics:
         self.moments = Moments(width, groups, scatter=needs.scatter)
         self.maximum = torch.full((width,), -torch.inf, dtype=torch.float64)
         self.minimum = torch.full((width,), torch.inf, dtype=torch.float64)
-        self.bank = Bank(needs.bank, width, seed=seed)
+        self.bank = Bank(needs.bank, width, share=needs.bank_share, seed=seed)
 
     def update(self, features: Tensor, labels: Tensor | None = None, ids: Tensor | None = None) -> None:
         """Add a batch of validated rows; ids number the samples and default to their place in the stream."""
@@ -151,7 +154,7 @@ class Statistics:
         if needs.extremes:
             self.maximum = torch.maximum(self.maximum.to(features.device), features.amax(dim=0))
             self.minimum = torch.minimum(self.minimum.to(features.device), features.amin(dim=0))
-        if needs.bank:
+        if needs.bank or needs.bank_share:
             self.bank.add(features, labels, ids)
 
     def __add__(self, other: Statistics) -> Statistics:

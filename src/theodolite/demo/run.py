@@ -11,9 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 
 from ..arrays import as_scores
-from ..detectors import ORA, Detector, create, detector_record, list_detectors
+from ..detectors import ORA, Detector, create, detector_record, fit_many, list_detectors
 from ..evaluation import Evaluation, evaluate_detectors
-from ..fitting import fit_many
 from ..head import Head
 from ..metrics import accuracy
 from ..report import figures
@@ -79,16 +78,10 @@ def _draw(
     id_features: Tensor,
     seen: dict[str, Tensor],
 ) -> list[Path]:
-    files = []
-    for name in evaluation.metrics:
-        histogram = figures.score_histograms(
-            evaluation.id_scores[name],
-            evaluation.ood_scores[name],
-            title=f"{name}: digits 0-{KNOWN_DIGITS - 1} against what the network never saw",
-            label="angle in radians" if name == _DRAWN else "score",
-        )
-        stem = output / f"histogram-{detector_record(name).name}"
-        files += figures.save(histogram, stem)
+    title = f"digits 0-{KNOWN_DIGITS - 1} against what the network never saw"
+    files = figures.save(figures.score_histograms(evaluation, title=title), output / "histograms")
+    alone = figures.score_histograms(evaluation, detectors=[_DRAWN], title=f"{_DRAWN} (radians): {title}")
+    files += figures.save(alone, output / "histogram-ora")
     ora = detectors[_DRAWN]
     assert isinstance(ora, ORA)
     near = next(iter(pictures.ood))

@@ -1,27 +1,57 @@
 """The scores. One file each; importing this package enters them all in the registry."""
 
 from .base import Detector
+from .csi import CSI
 from .distance import Distance
 from .energy import Energy
 from .fdbd import FDBD
+from .fitting import fit_many
+from .knn import KNN
+from .maha_plus import MahaPlus
 from .maxlogit import MaxLogit
+from .mcm import MCM
+from .mds import MDS
 from .msp import MSP
+from .nci import NCI
+from .neco import NECO
+from .nnguide import NNGuide
+from .odin import ODIN
 from .ora import ORA, Sighting
+from .pcos import PCos
+from .rcos import RCos
 from .registry import Record, create, detector_record, list_detectors
+from .rmds import RMDS
+from .ssd import SSDPlus
 from .storage import load
+from .vim import ViM
 
 __all__ = [
+    "CSI",
     "FDBD",
+    "KNN",
+    "MCM",
+    "MDS",
     "MSP",
+    "NCI",
+    "NECO",
+    "ODIN",
     "ORA",
+    "RMDS",
     "Detector",
     "Distance",
     "Energy",
+    "MahaPlus",
     "MaxLogit",
+    "NNGuide",
+    "PCos",
+    "RCos",
     "Record",
+    "SSDPlus",
     "Sighting",
+    "ViM",
     "create",
     "detector_record",
+    "fit_many",
     "list_detectors",
     "load",
 ]

@@ -5,21 +5,23 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from ..arrays import Array, ArrayLike, as_float, as_matrix, like, require_finite
+from ..arrays import AnyArray, ArrayLike, as_float, as_matrix, like, require_finite
 from ..errors import InputError, NotFittedError
-from ..head import Head
-from ..reference import Batches, Reference
+from ..head import Head, unit_rows
+from ..reference import PLAIN, Batches, Reference, View, collect_views
+from ..shaping import ReAct, Shaping, parse_shaping
 from ..statistics import Needs
+from .fitting import fit_many
 from .registry import Record
 
-# Entries of one tile of scores or features: about 1 MiB of float32 on a CPU, so that a tile and its
-# temporaries stay in the cache; large enough elsewhere to keep the device busy.
-_TILE_ENTRIES_CPU = 2**18
+# Entries of one tile of logits. On a CPU 4 MiB of float32: large enough for the product to run at full speed,
+# small enough for the tile and its temporaries to stay in the last cache. Elsewhere enough to fill a device.
+_TILE_ENTRIES_CPU = 2**20
 _TILE_ENTRIES_DEVICE = 2**24
 _MIN_TILE_ROWS = 16
 
@@ -33,11 +35,14 @@ class Detector(nn.Module):
 
     record: ClassVar[Record]
     uses_logits: ClassVar[bool] = True
+    unit: ClassVar[bool] = False  # look at features divided by their norm
+    bank_seed: int = 0
 
-    def __init__(self) -> None:
+    def __init__(self, *, shaping: Shaping | str | None = None) -> None:
         super().__init__()
         self.head: Head | None = None
         self.width: int | None = None
+        self.shaping = parse_shaping(shaping) if isinstance(shaping, str) else shaping
 
     # ------------------------------------------------------------------ for subclasses
 
@@ -59,7 +64,7 @@ class Detector(nn.Module):
     def _tile_rows(self, device: torch.device) -> int:
         """Rows scored at once, so that extra memory does not grow with N."""
         entries = _TILE_ENTRIES_CPU if device.type == "cpu" else _TILE_ENTRIES_DEVICE
-        columns = max(self.head.classes if self.head is not None else 1, (self.width or 1) // 8)
+        columns = max(self.head.classes if self.head is not None else 1, (self.width or 1) // 4)
         return max(_MIN_TILE_ROWS, entries // columns)
 
     # ------------------------------------------------------------------ fit
@@ -82,8 +87,24 @@ class Detector(nn.Module):
         elif features is None:
             reference = self._without_data(head)
         else:
-            reference = Reference.collect(features, labels, head=head, needs=self.needs, ids=ids)
+            fit_many([self], features, labels, head=head, ids=ids)
+            return self
         return self._adopt(reference)
+
+    def collect(
+        self,
+        features: ArrayLike | Batches,
+        labels: ArrayLike | None = None,
+        *,
+        head: Head | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Reference:
+        """What `fit` would learn from, as a reference that merges with others: ``fit(first + second)``.
+
+        For data in parts, on one machine or many; ids must be distinct across the parts.
+        """
+        view = View(self.view_key, self._shape, self.needs, self.bank_seed)
+        return collect_views(features, labels, head=head, views=[view], ids=ids)[0]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted detector as one safetensors file; `theodolite.load` reads it back."""
@@ -96,9 +117,16 @@ class Detector(nn.Module):
             raise InputError(f"features are missing: {self._name} needs {', '.join(self.needs.names())}")
         if head is None:
             raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
-        return Reference.empty(head)
+        if isinstance(self.shaping, ReAct):
+            raise InputError("features are missing: ReAct needs them for its percentile")
+        return Reference.empty(head, self.view_key)
 
     def _adopt(self, reference: Reference) -> Self:
+        if reference.view != self.view_key:
+            raise InputError(
+                f"the reference holds statistics of {reference.view!r} features, {self._name} needs "
+                f"{self.view_key!r}: pass the features themselves, or use fit_many"
+            )
         have, needs = reference.statistics.needs, self.needs
         if have | needs != have:
             raise InputError(f"the reference lacks what {self._name} needs: {', '.join(needs.names())}")
@@ -112,12 +140,7 @@ class Detector(nn.Module):
 
     # ------------------------------------------------------------------ score
 
-    @overload
-    def score(self, features: Tensor, logits: ArrayLike | None = None) -> Tensor: ...
-    @overload
-    def score(self, features: Array, logits: ArrayLike | None = None) -> Array: ...
-
-    def score(self, features: ArrayLike, logits: ArrayLike | None = None) -> ArrayLike:
+    def score(self, features: AnyArray, logits: ArrayLike | None = None) -> AnyArray:
         """Scores (N,) of features (N, D), higher = more in-distribution.
 
         NumPy in, NumPy out; torch in, torch out on the same device. Logits the model has already computed
@@ -125,6 +148,8 @@ class Detector(nn.Module):
         """
         rows = self._checked(features)
         given = self._checked_logits(logits, len(rows))
+        if self.shaping is not None:
+            given = None  # they belong to the features as they were before shaping
         result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
         for start, tile, tile_logits in self._tiles(rows, given):
             result[start : start + len(tile)] = self._score_tile(tile, tile_logits)
@@ -170,7 +195,17 @@ class Detector(nn.Module):
 
     def _view(self, features: Tensor) -> Tensor:
         """The features as this score sees them, the same for fitting and scoring."""
-        return features if self.head is None else self.head.prepare(features)
+        return self._shape(features if self.head is None else self.head.prepare(features))
+
+    def _shape(self, prepared: Tensor) -> Tensor:
+        shaped = prepared if self.shaping is None else self.shaping(prepared)
+        return unit_rows(shaped) if self.unit else shaped
+
+    @property
+    def view_key(self) -> str:
+        """Names what `_shape` does; detectors with the same key can share statistics."""
+        parts = [self.shaping.spec] if self.shaping is not None else []
+        return "+".join([*parts, "unit"] if self.unit else parts) or PLAIN
 
     def _logits(self, features: Tensor) -> Tensor:
         """Logits of features that went through `_view`; none for a score that does not look at them."""
@@ -183,7 +218,14 @@ class Detector(nn.Module):
     def options(self) -> dict[str, Any]:
         """The hyper-parameters, as the constructor takes them."""
         names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
-        return {name: getattr(self, name) for name in names}
+        chosen = {name: getattr(self, name) for name in names}
+        if self.shaping is not None:
+            chosen["shaping"] = self.shaping.spec
+        return chosen
+
+    def prepare(self, model: nn.Module, inputs: Tensor) -> Tensor:  # noqa: ARG002
+        """What the model should be shown instead of ``inputs``: the same, but for scores that perturb it."""
+        return inputs
 
     @property
     def _name(self) -> str:

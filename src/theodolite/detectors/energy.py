@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..shaping import Shaping
 from .base import Detector
 from .registry import register
 
@@ -26,8 +27,8 @@ from .registry import register
 class Energy(Detector):
     """The negative free energy at ``temperature`` T."""
 
-    def __init__(self, *, temperature: float = 1.0) -> None:
-        super().__init__()
+    def __init__(self, *, temperature: float = 1.0, shaping: Shaping | str | None = None) -> None:
+        super().__init__(shaping=shaping)
         if not temperature > 0:
             raise InputError(f"temperature must be positive, got {temperature}")
         self.temperature = temperature

@@ -11,40 +11,43 @@ Cost for N rows: the logits (skipped when given), then, in tiles, a dozen passes
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..arrays import ArrayLike, like
+from ..arrays import AnyArray, like
 from ..boundaries import Boundaries, Margins
 from ..centres import Stand, Stations, centre_needs, centre_points, check_centre
 from ..errors import InputError
 from ..geometry import Triangle, sphere_triangle, triangle
 from ..reference import Reference
+from ..shaping import Shaping
 from ..statistics import Needs
 from .base import Detector
 from .registry import register
 
 AGGREGATES = ("max", "mean", "min")
 
-# A row is worked again in float64 where float32 has too few digits for it: all its margins are below this
-# share of the logits' rounding scale ‖z‖·max‖w‖ + max|b|, …
+# A row is worked again in float64 where float32 has too few digits for it. With ρ = ‖z‖·max‖w‖ + max|b|, the
+# scale that logits are rounded at: all margins of the row are below this share of ρ, …
 _MARGIN_SHARE = 2.0**-10
-# … or z − μ is so nearly along a boundary's normal that h² = ‖z − μ‖² − a² cancels.
+# … or z − μ is so nearly along a boundary's normal that h² = ‖z − μ‖² − a² cancels, …
 _HEIGHT_SHARE = 0.25
+# … or ρ/n, the scale of a distance's rounding, is this many times ‖z − μ‖ for some boundary.
+_BLUR_LIMIT = 16.0
 
 
-class Sighting(NamedTuple):
+class Sighting(NamedTuple, Generic[AnyArray]):
     """The triangle that decides a row's score. Seen from the centre the feature stands at
     (distance − centre_distance, height) and its projection at (−centre_distance, height)."""
 
-    predicted: ArrayLike
-    furthest: ArrayLike
-    angle: ArrayLike
-    distance: ArrayLike
-    centre_distance: ArrayLike
-    height: ArrayLike
+    predicted: AnyArray
+    furthest: AnyArray
+    angle: AnyArray
+    distance: AnyArray
+    centre_distance: AnyArray
+    height: AnyArray
 
 
 @register(
@@ -69,9 +72,14 @@ class ORA(Detector):
     centres: Tensor
 
     def __init__(
-        self, *, centre: str | int = "mean", aggregate: str = "max", project_to_sphere: bool = False
+        self,
+        *,
+        centre: str | int = "mean",
+        aggregate: str = "max",
+        project_to_sphere: bool = False,
+        shaping: Shaping | str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(shaping=shaping)
         if aggregate not in AGGREGATES:
             raise InputError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {aggregate!r}")
         self.centre = check_centre(centre)
@@ -128,15 +136,16 @@ class ORA(Detector):
         """Rows that float32 cannot resolve (or that overflowed in it)."""
         if self.project_to_sphere:
             return torch.ones_like(margins.predicted, dtype=torch.bool)
-        norm = stand.squared_norm.amax(dim=1).sqrt()
+        norm = stand.squared_norm.amin(dim=1).sqrt()
         rounding = (norm + self._stations.reach) * self._weight_scale + self._bias_scale
         clear = margins.widest[:, 0] > _MARGIN_SHARE * rounding
-        upright = seen.height.amin(dim=1) >= _HEIGHT_SHARE * norm
-        return ~(clear & upright)
+        upright = seen.height.amin(dim=1) >= _HEIGHT_SHARE * stand.squared_norm.amax(dim=1).sqrt()
+        sharp = rounding * margins.reciprocal.amax(dim=1) <= _BLUR_LIMIT * norm
+        return ~(clear & upright & sharp)
 
     # ------------------------------------------------------------------ a closer look
 
-    def angles(self, features: ArrayLike) -> ArrayLike:
+    def angles(self, features: AnyArray) -> AnyArray:
         """All relative angles (N, C) in radians; 0 at the predicted class and where there is no boundary."""
         parts = [
             self._single(tile)[2].angles().to(tile.dtype)
@@ -144,7 +153,7 @@ class ORA(Detector):
         ]
         return like(torch.cat(parts), features)
 
-    def sight(self, features: ArrayLike) -> Sighting:
+    def sight(self, features: AnyArray) -> Sighting[AnyArray]:
         """The deciding triangle of each row: which boundary is furthest, and where everything stands."""
         columns: list[tuple[Tensor, ...]] = []
         for _, tile, _ in self._tiles(self._checked(features), None):
@@ -152,7 +161,7 @@ class ORA(Detector):
             angles = seen.angles()
             furthest = angles.argmax(dim=1, keepdim=True)
             sides = (angles, margins.distance, stand.centre_distance, seen.height)
-            chosen = (side.gather(1, furthest)[:, 0].to(tile.dtype) for side in sides)
+            chosen = [side.gather(1, furthest)[:, 0].to(tile.dtype) for side in sides]
             columns.append((margins.predicted, furthest[:, 0], *chosen))
         return Sighting(*(like(torch.cat(column), features) for column in zip(*columns, strict=True)))
 

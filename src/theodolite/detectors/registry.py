@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import InputError
 
@@ -65,7 +65,7 @@ def detector_record(name: str) -> Record:
     return record
 
 
-def create(name: str, **options: object) -> Detector:
+def create(name: str, **options: Any) -> Detector:
     """A detector by name: ``create("ora", aggregate="mean")``."""
     record = detector_record(name)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from matplotlib.patches import Arc
 
 from ..arrays import FloatArray
 from ..calibration import threshold_at_tpr
-from ..metrics import evaluate
+from ..evaluation import Evaluation
 
 ID_COLOUR, OOD_COLOUR, INK, QUIET = "#2f6fb0", "#d9822b", "#222222", "#8a8a8a"
 _BINS = 60
@@ -29,31 +29,39 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     return paths
 
 
-def score_histograms(
-    id_scores: FloatArray, ood_scores: Mapping[str, FloatArray], *, title: str, label: str
-) -> Figure:
-    """ID against each OOD set, one panel each, with the threshold that accepts 95 % of ID."""
-    count = len(ood_scores)
-    figure = Figure(figsize=(3.4 * count, 2.9), layout="constrained")
-    panels = figure.subplots(1, count, sharex=True, squeeze=False)[0]
-    threshold = threshold_at_tpr(id_scores)
-    everything = np.concatenate([id_scores, *ood_scores.values()])
-    edges = np.linspace(everything.min(), everything.max(), _BINS + 1)
-    for panel, (name, scores) in zip(panels, ood_scores.items(), strict=True):
-        panel.hist(id_scores, edges, density=True, color=ID_COLOUR, alpha=0.65, label="ID")
-        panel.hist(scores, edges, density=True, color=OOD_COLOUR, alpha=0.65, label=name)
-        panel.axvline(threshold, color=INK, linewidth=1, linestyle="--")
-        cell = evaluate(id_scores, scores)
-        panel.set_title(
-            f"{name}: FPR95 {100 * cell.fpr95:.1f} %, AUROC {100 * cell.auroc:.1f} %", fontsize=9, color=INK
-        )
-        panel.set_xlabel(label)
-        panel.set_yticks([])
-        panel.legend(fontsize=8, frameon=False)
-        for side in ("top", "right", "left"):
-            panel.spines[side].set_visible(False)
+def score_histograms(evaluation: Evaluation, *, detectors: Sequence[str] | None = None, title: str) -> Figure:
+    """ID against OOD: a row a detector, a column an OOD set, with the threshold that accepts 95 % of ID."""
+    names = list(detectors or evaluation.metrics)
+    sets = evaluation.ood_names
+    figure = Figure(figsize=(2.9 * len(sets) + 0.6, 1.75 * len(names) + 0.7), layout="constrained")
+    grid = figure.subplots(len(names), len(sets), sharex="row", squeeze=False)
+    for row, name in zip(grid, names, strict=True):
+        everything = np.concatenate([evaluation.id_scores[name], *evaluation.ood_scores[name].values()])
+        # A few far outliers must not squeeze the rest into two bins.
+        low, high = (float(np.quantile(everything, share)) for share in (0.002, 0.998))
+        edges = [low + (high - low) * step / _BINS for step in range(_BINS + 1)]
+        for panel, ood in zip(row, sets, strict=True):
+            _draw_histogram(panel, evaluation, name, ood, edges)
+        row[0].set_ylabel(name, fontsize=10, color=INK)
+    grid[0][0].legend(fontsize=8, frameon=False)
     figure.suptitle(title, fontsize=11)
     return figure
+
+
+def _draw_histogram(panel: Axes, evaluation: Evaluation, name: str, ood: str, edges: list[float]) -> None:
+    id_scores, ood_scores = evaluation.id_scores[name], evaluation.ood_scores[name][ood]
+    for scores, colour, label in ((id_scores, ID_COLOUR, "ID"), (ood_scores, OOD_COLOUR, "OOD")):
+        shown = np.clip(scores, edges[0], edges[-1])
+        panel.hist(shown, edges, density=True, color=colour, alpha=0.65, label=label, histtype="stepfilled")
+    panel.axvline(threshold_at_tpr(id_scores), color=INK, linewidth=1, linestyle="--")
+    cell = evaluation.metrics[name][ood]
+    panel.set_title(
+        f"{ood}: FPR95 {100 * cell.fpr95:.1f}, AUROC {100 * cell.auroc:.1f}", fontsize=8, color=INK
+    )
+    panel.set_yticks([])
+    panel.tick_params(labelsize=7)
+    for side in ("top", "right", "left"):
+        panel.spines[side].set_visible(False)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+"""CSI: cosine to the nearest ID feature, times the norm, over shifted views (Tack et al., NeurIPS 2020).
+
+    s(x) = Σ_v [ λ_v · max_i cos(z_v, z_{v,i})·‖z_v‖  +  κ_v · q_v ],   λ_v = 1/mean‖z_v‖,  κ_v = 1/mean q_v
+
+over the views v of an input (rotations by 0°, 90°, 180°, 270° in the paper), z_v its feature and q_v the
+logit that the shift classifier gives to the right shift; means over the training set. Made for networks
+trained with CSI, where outliers have small norms; with one view and no shift classifier it works on any
+contrastive features.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..bank import ALL_ROWS
+from ..errors import InputError
+from ..head import unit_rows
+from ..neighbours import query_rows, top_similarities
+from ..reference import Reference
+from ..shaping import Shaping
+from ..statistics import Needs
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "csi",
+    title="CSI",
+    paper="Tack et al., CSI: Novelty Detection via Contrastive Learning, arXiv:2007.08176",
+    year=2020,
+    formula="Σ_views λ·max_i cos(z, z_i)·‖z‖ (+ κ·shift logit)",
+)
+class CSI(Detector):
+    """A row holds its views side by side, each followed by its shift logit if there are any.
+
+    views: how many. shift_logits: whether each view's columns end with the logit of the right shift.
+    """
+
+    uses_logits = False
+    bank: Tensor
+    norm_weight: Tensor
+    shift_weight: Tensor
+
+    def __init__(
+        self, *, views: int = 1, shift_logits: bool = False, shaping: Shaping | str | None = None
+    ) -> None:
+        super().__init__(shaping=shaping)
+        if views < 1:
+            raise InputError(f"views must be at least 1, got {views}")
+        if shaping is not None and shift_logits:
+            raise InputError("shaping would change the shift logits: use it with shift_logits=False")
+        self.views = views
+        self.shift_logits = shift_logits
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(bank=ALL_ROWS)
+
+    def _split(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """(views, N, D) features and (views, N) shift logits, zero where the model has none."""
+        columns, rest = divmod(features.shape[1], self.views)
+        if rest or columns <= self.shift_logits:
+            raise InputError(
+                f"features have width {features.shape[1]}, which {self.views} views cannot share"
+            )
+        blocks = features.reshape(len(features), self.views, columns).transpose(0, 1)
+        if not self.shift_logits:
+            return blocks, blocks.new_zeros(blocks.shape[:2])
+        return blocks[..., :-1], blocks[..., -1]
+
+    def _fit(self, reference: Reference) -> None:
+        rows, shifts = self._split(reference.statistics.bank.features.double())
+        mean_norm = torch.linalg.vector_norm(rows, dim=2).mean(dim=1)
+        if not bool((mean_norm > 0).all()):
+            raise InputError("features of a view are all zero: CSI has no norm to compare with")
+        mean_shift = shifts.mean(dim=1)
+        weight = torch.where(mean_shift != 0, mean_shift.reciprocal(), torch.zeros_like(mean_shift))
+        self.register_buffer("bank", torch.stack([unit_rows(view) for view in rows]).float())
+        self.register_buffer("norm_weight", mean_norm.reciprocal())
+        self.register_buffer("shift_weight", weight)
+
+    def _tile_rows(self, device: torch.device) -> int:
+        return query_rows(device)
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        rows, shifts = self._split(features)
+        scores = (shifts * self.shift_weight.to(features)[:, None]).sum(dim=0)
+        for view, bank, weight in zip(rows, self.bank, self.norm_weight.to(features), strict=True):
+            nearest, _ = top_similarities(unit_rows(view), bank, 1)
+            scores = scores + weight * nearest[:, 0] * torch.linalg.vector_norm(view, dim=1)
+        return scores

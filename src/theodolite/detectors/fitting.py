@@ -1,0 +1,81 @@
+"""One pass over the data for many detectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from ..arrays import ArrayLike
+from ..errors import InputError
+from ..head import Head
+from ..percentiles import ActivationHistogram
+from ..reference import Batches, View, batches, collect_views
+from ..shaping import ReAct
+from ..statistics import Needs
+
+if TYPE_CHECKING:
+    from .base import Detector
+
+
+def fit_many(
+    detectors: Sequence[Detector],
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None = None,
+    *,
+    head: Head | None = None,
+    ids: ArrayLike | None = None,
+) -> None:
+    """Fit all detectors on the same ID features; the same as fitting each alone, but the data is read once.
+
+    A shaping that learns a threshold (ReAct) reads the data once more, before everything else.
+    """
+    if not detectors:
+        raise InputError("detectors is empty: nothing to fit")
+    _learn_shapings(detectors, features, labels, ids, head)
+    # Detectors that see the features in the same way share one set of statistics.
+    views: dict[tuple[str, int], View] = {}
+    for detector in detectors:
+        key = (detector.view_key, detector.bank_seed)
+        needs = views[key].needs if key in views else Needs()
+        views[key] = View(detector.view_key, detector._shape, needs | detector.needs, detector.bank_seed)
+    references = dict(
+        zip(views, collect_views(features, labels, head=head, views=[*views.values()], ids=ids), strict=True)
+    )
+    for detector in detectors:
+        detector._adopt(references[detector.view_key, detector.bank_seed])
+
+
+def _learn_shapings(
+    detectors: Sequence[Detector],
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None,
+    ids: ArrayLike | None,
+    head: Head | None,
+) -> None:
+    """One pass for the percentiles of all ReActs: exact on arrays, from the histogram on streams."""
+    learners = [detector.shaping for detector in detectors if isinstance(detector.shaping, ReAct)]
+    if not learners:
+        return
+    if isinstance(features, Iterator):
+        raise InputError(
+            "features is an iterator that can be read once, but ReAct needs a pass of its own: "
+            "pass arrays, or an object that gives a new iterator each time"
+        )
+
+    def prepared() -> Iterator[Tensor]:
+        for rows, _, _ in batches(features, labels, ids, head):
+            yield rows if head is None else head.prepare(rows)
+
+    histogram = ActivationHistogram()
+    for rows in prepared():
+        histogram.update(rows)
+    in_memory = isinstance(features, Tensor | np.ndarray)
+    thresholds: dict[float, ReAct] = {}
+    for shaping in learners:
+        if shaping.percentile not in thresholds:
+            shaping.learn(histogram, prepared if in_memory else None)
+            thresholds[shaping.percentile] = shaping
+        shaping.threshold = thresholds[shaping.percentile].threshold

@@ -1,0 +1,25 @@
+"""Maha+: MDS on features of unit length (Mueller and Hein, Mahalanobis++, ICML 2025).
+
+    s(z) = MDS(z / ‖z‖), means and covariance of unit features too
+
+Feature norms vary strongly within a class and break the Gaussian model; on the sphere it fits better.
+"""
+
+from __future__ import annotations
+
+from .mds import MDS
+from .registry import register
+
+
+@register(
+    "maha+",
+    title="Maha+",
+    paper="Mueller and Hein, Mahalanobis++: Improving OOD Detection via Feature Normalization",
+    year=2025,
+    formula="MDS of z/‖z‖",
+    aliases=("Mahalanobis++", "MDS++", "Maha++"),
+)
+class MahaPlus(MDS):
+    """MDS, looking at unit features."""
+
+    unit = True

@@ -1,0 +1,48 @@
+"""MCM: maximum concept matching, softmax of the cosines to the text embeddings (Ming et al., NeurIPS 2022).
+
+    s(z) = max_c softmax_c(cos(z, t_c) / τ)
+
+The zero-shot score of CLIP: an ID image matches one prompt clearly better than the others.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..head import unit_rows
+from ..shaping import Shaping
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "mcm",
+    title="MCM",
+    paper="Ming et al., Delving into Out-of-Distribution Detection with Vision-Language, arXiv:2211.13445",
+    year=2022,
+    formula="max_c softmax_c(cos(z, t_c)/τ)",
+)
+class MCM(Detector):
+    """t_c are the rows of the head: text embeddings under `Head.cosine`, class weights under any other.
+
+    temperature: τ, 1 in the paper.
+    """
+
+    uses_logits = False
+
+    def __init__(self, *, temperature: float = 1.0, shaping: Shaping | str | None = None) -> None:
+        super().__init__(shaping=shaping)
+        if not temperature > 0:
+            raise InputError(f"temperature must be positive, got {temperature}")
+        self.temperature = temperature
+
+    def _build(self) -> None:
+        if self.head is None:
+            raise InputError("MCM needs a head: pass head=Head.cosine(text_embeddings)")
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        assert self.head is not None
+        cosines = unit_rows(features) @ unit_rows(self.head.weight.to(features)).T / self.temperature
+        return (cosines.amax(dim=1) - torch.logsumexp(cosines, dim=1)).exp()

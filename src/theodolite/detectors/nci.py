@@ -1,0 +1,51 @@
+"""NCI: how far the centred feature points along its class's weights, plus its size (Liu and Qin, CVPR 2025).
+
+    s(z) = ⟨w_p, z − μ⟩ / ‖z − μ‖ + α·‖z‖₁
+
+Under neural collapse centred ID features align with the weights of their class, and OOD features lie nearer
+to the origin.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..reference import Reference
+from ..shaping import Shaping
+from ..statistics import Needs
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "nci",
+    title="NCI",
+    paper="Liu and Qin, Detecting Out-of-Distribution through the Lens of Neural Collapse, arXiv:2311.01479",
+    year=2025,
+    formula="⟨w_p, z − μ⟩/‖z − μ‖ + α·‖z‖₁",
+)
+class NCI(Detector):
+    """alpha: weight of the L1 norm. The first term is 0 where z = μ."""
+
+    mean: Tensor
+
+    def __init__(self, *, alpha: float = 1e-4, shaping: Shaping | str | None = None) -> None:
+        super().__init__(shaping=shaping)
+        self.alpha = alpha
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(mean=True)
+
+    def _fit(self, reference: Reference) -> None:
+        self.register_buffer("mean", reference.statistics.moments.mean)
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        assert self.head is not None
+        own, predicted = logits.max(dim=1)
+        # ⟨w_p, z − μ⟩ is the difference of two logits: no product of features and weights is needed.
+        along = own - self.head.logits(self.mean[None])[0].to(features)[predicted]
+        norm = torch.linalg.vector_norm(features - self.mean.to(features), dim=1)
+        cosine = torch.where(norm > 0, along / norm, torch.zeros_like(norm))
+        return cosine + self.alpha * features.abs().sum(dim=1)

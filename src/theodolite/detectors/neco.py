@@ -1,0 +1,77 @@
+"""NECO: share of a feature that lies in the principal space of ID features (Ben Ammar et al., ICLR 2024).
+
+    s(z) = ‖P x‖ / ‖x‖ · max_c l_c,   x = (z − m)/σ, P the leading principal directions of x
+
+Neural collapse puts ID features into a low-dimensional space and OOD features orthogonal to it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..reference import Reference
+from ..shaping import Shaping
+from ..statistics import Needs
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "neco",
+    title="NECO",
+    paper="Ben Ammar et al., NECO: Neural Collapse Based Out-of-distribution Detection, arXiv:2310.06823",
+    year=2024,
+    formula="‖Px‖/‖x‖ · max l, x standardised, P principal directions",
+)
+class NECO(Detector):
+    """variance: the principal space is the smallest that explains this share of it.
+
+    dimension: overrides it with a number of directions. use_logit: multiply with the largest logit.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    directions: Tensor
+
+    def __init__(
+        self,
+        *,
+        variance: float = 0.9,
+        dimension: int | None = None,
+        use_logit: bool = True,
+        shaping: Shaping | str | None = None,
+    ) -> None:
+        super().__init__(shaping=shaping)
+        if not 0 < variance <= 1:
+            raise InputError(f"variance must lie in (0, 1], got {variance}")
+        if dimension is not None and dimension < 1:
+            raise InputError(f"dimension must be at least 1, got {dimension}")
+        self.variance = variance
+        self.dimension = dimension
+        self.use_logit = use_logit
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(mean=True, scatter=True)
+
+    def _fit(self, reference: Reference) -> None:
+        moments = reference.statistics.moments
+        covariance = moments.total / reference.count
+        spread = covariance.diagonal().clamp_min(0).sqrt()
+        # A unit that never varies says nothing; it stays at 0 after centring.
+        scale = torch.where(spread > 0, spread, torch.ones_like(spread))
+        variances, directions = torch.linalg.eigh(covariance / scale / scale[:, None])
+        explained = variances.clamp_min(0).flip(0).cumsum(0)
+        count = self.dimension or 1 + int((explained < self.variance * explained[-1] * (1 - 1e-12)).sum())
+        self.register_buffer("mean", moments.mean)
+        self.register_buffer("scale", scale)
+        self.register_buffer("directions", directions[:, -count:].contiguous())
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        standard = (features - self.mean.to(features)) / self.scale.to(features)
+        whole = torch.linalg.vector_norm(standard, dim=1)
+        part = torch.linalg.vector_norm(standard @ self.directions.to(features), dim=1)
+        share = torch.where(whole > 0, part / whole, torch.zeros_like(whole))
+        return share * logits.amax(dim=1) if self.use_logit else share

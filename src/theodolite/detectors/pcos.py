@@ -1,0 +1,44 @@
+"""P-Cos: cosine to the nearest class mean (Galil et al., ICLR 2023).
+
+    s(z) = max_c cos(z, μ_c)
+
+ID features point along the mean of their class; OOD features along none. μ_c is the mean of raw features.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..head import unit_rows
+from ..reference import Reference
+from ..statistics import Needs
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "pcos",
+    title="P-Cos",
+    paper="Galil et al., A Framework for Benchmarking Class-OOD Detection, arXiv:2302.11893",
+    year=2023,
+    formula="max_c cos(z, μ_c)",
+)
+class PCos(Detector):
+    """In [−1, 1]. Classes without samples are left out; a row of zeros has cosine 0 with everything."""
+
+    uses_logits = False
+    directions: Tensor
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(class_means=True)
+
+    def _fit(self, reference: Reference) -> None:
+        moments = reference.statistics.moments
+        self.register_buffer("directions", unit_rows(moments.means[moments.counts > 0]))
+
+    def _cosines(self, features: Tensor) -> Tensor:
+        return unit_rows(features) @ self.directions.to(features).T
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        return self._cosines(features).amax(dim=1)

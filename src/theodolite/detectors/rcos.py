@@ -1,0 +1,37 @@
+"""R-Cos: softmax of the cosines to the class means (Bitterwolf et al., ICML 2023).
+
+    s(z) = max_c softmax_c(cos(z, μ_c) / T)
+
+Relative to the other classes: a feature close to all means alike is as suspect as one close to none.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..shaping import Shaping
+from .pcos import PCos
+from .registry import register
+
+
+@register(
+    "rcos",
+    title="R-Cos",
+    paper="Bitterwolf et al., In or Out? Fixing ImageNet OOD Detection Evaluation, arXiv:2306.00826",
+    year=2023,
+    formula="max_c softmax_c(cos(z, μ_c) / T)",
+)
+class RCos(PCos):
+    """Probabilities at ``temperature`` T."""
+
+    def __init__(self, *, temperature: float = 1.0, shaping: Shaping | str | None = None) -> None:
+        super().__init__(shaping=shaping)
+        if not temperature > 0:
+            raise InputError(f"temperature must be positive, got {temperature}")
+        self.temperature = temperature
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        cosines = self._cosines(features) / self.temperature
+        return (cosines.amax(dim=1) - torch.logsumexp(cosines, dim=1)).exp()

@@ -1,0 +1,41 @@
+"""R-Mah: relative Mahalanobis distance (Ren et al. 2021).
+
+    s(z) = −min_c [ MD_c(z) − MD_0(z) ]
+
+MD_c is MDS's squared distance to class c, MD_0 the squared distance to the global mean with the total
+covariance. What a feature shares with all ID data cancels; what is left speaks of classes.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..reference import Reference
+from ..whitening import whitener
+from .mds import MDS
+from .registry import register
+
+
+@register(
+    "rmds",
+    title="R-Mah",
+    paper="Ren et al., A Simple Fix to Mahalanobis Distance for Near-OOD Detection, arXiv:2106.09022",
+    year=2021,
+    formula="−min_c [MD_c(z) − MD_0(z)], squared distances",
+    aliases=("RMh", "RMaha", "RMD"),
+)
+class RMDS(MDS):
+    """Worked in float64: both distances are large and nearly equal."""
+
+    background: Tensor
+
+    def _fit(self, reference: Reference) -> None:
+        super()._fit(reference)
+        total = reference.statistics.moments.total / reference.count
+        self.register_buffer("background", whitener(total))
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        exact = features.to(self.background.dtype)
+        to_class = -super()._score(exact, logits)
+        to_all = ((exact - self.centre) @ self.background).square().sum(dim=1)
+        return (to_all - to_class).to(features.dtype)

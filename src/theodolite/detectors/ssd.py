@@ -1,0 +1,99 @@
+"""SSD+: Mahalanobis distance with a covariance of each class, on unit features (Sehwag et al., ICLR 2021).
+
+    s(z) = −min_c (x − μ_c)ᵀ Σ_c⁺ (x − μ_c),   x = (z/‖z‖ − m) / σ, m and σ of the training set
+
+Made for contrastive models, whose classes differ in shape. Σ_c is never formed: it is kept as a factor of as
+many columns as it has rank, at most min(D, n_c − 1), so memory is at most min(N, C·D)·D numbers.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..bank import ALL_ROWS
+from ..errors import InputError
+from ..reference import Reference
+from ..shaping import Shaping
+from ..statistics import Needs
+from .base import Detector
+from .registry import register
+
+_EPSILON = torch.finfo(torch.float64).eps
+_GIBIBYTE = 2**30
+
+
+@register(
+    "ssd+",
+    title="SSD+",
+    paper="Sehwag et al., SSD: A Unified Framework for Self-Supervised Outlier Detection, arXiv:2103.12051",
+    year=2021,
+    formula="−min_c (x − μ_c)ᵀ Σ_c⁺ (x − μ_c), x = standardised z/‖z‖",
+)
+class SSDPlus(Detector):
+    """Squared distances. Classes with fewer than two samples have no shape and are left out.
+
+    memory_limit: largest size of the class factors in GiB; a fit that would need more is refused.
+    """
+
+    uses_logits = False
+    unit = True
+    mean: Tensor
+    scale: Tensor
+    factor: Tensor
+    offsets: Tensor
+    owner: Tensor
+
+    def __init__(self, *, memory_limit: float = 4.0, shaping: Shaping | str | None = None) -> None:
+        super().__init__(shaping=shaping)
+        self.memory_limit = memory_limit
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(class_means=True, bank=ALL_ROWS)
+
+    def _fit(self, reference: Reference) -> None:
+        bank = reference.statistics.bank
+        rows, labels = bank.features.double(), bank.labels
+        mean = rows.mean(dim=0)
+        spread = rows.std(dim=0, correction=0)
+        scale = torch.where(spread > 0, spread, torch.ones_like(spread))
+        classes = [int(c) for c in torch.unique(labels) if int((labels == c).sum()) >= 2]
+        if not classes:
+            raise InputError("no class has two samples: SSD+ needs a covariance of each class")
+        self._refuse_if_too_large(labels, rows.shape[1])
+        standard = (rows - mean) / scale
+        parts = [self._class_factor(standard[labels == c]) for c in classes]
+        ranks = torch.tensor([factor.shape[1] for _, factor in parts])
+        self.register_buffer("mean", mean)
+        self.register_buffer("scale", scale)
+        self.register_buffer("factor", torch.cat([factor for _, factor in parts], dim=1))
+        self.register_buffer("offsets", torch.cat([centre @ factor for centre, factor in parts]))
+        self.register_buffer("owner", torch.repeat_interleave(torch.arange(len(parts)), ranks))
+
+    def _refuse_if_too_large(self, labels: Tensor, width: int) -> None:
+        ranks = torch.bincount(labels).sub(1).clamp(0, width).sum()
+        needed = 8 * int(ranks) * width / _GIBIBYTE
+        if needed > self.memory_limit:
+            raise InputError(
+                f"SSD+ needs {needed:.1f} GiB for its class covariances ({int(ranks):,} directions of width "
+                f"{width:,}), memory_limit is {self.memory_limit:g} GiB: raise it, or fit on fewer samples"
+            )
+
+    @staticmethod
+    def _class_factor(rows: Tensor) -> tuple[Tensor, Tensor]:
+        """A class's mean and the factor F, with F Fᵀ the pseudo-inverse of its covariance."""
+        centre = rows.mean(dim=0)
+        _, sizes, directions = torch.linalg.svd(rows - centre, full_matrices=False)
+        kept = sizes.square() > rows.shape[1] * _EPSILON * sizes[0].square()
+        return centre, directions[kept].T * (len(rows) ** 0.5 / sizes[kept])
+
+    def _tile_rows(self, device: torch.device) -> int:
+        return max(16, min(super()._tile_rows(device), 2**23 // max(1, self.factor.shape[1])))
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        standard = (features.to(self.mean.dtype) - self.mean) / self.scale
+        squares = (standard @ self.factor).sub_(self.offsets).square_()
+        distances = squares.new_zeros(len(squares), int(self.owner[-1]) + 1 if len(self.owner) else 1)
+        distances.index_add_(1, self.owner, squares)
+        return -distances.amin(dim=1).to(features.dtype)

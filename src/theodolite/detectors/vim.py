@@ -1,0 +1,79 @@
+"""ViM: energy less a virtual logit, the feature's part outside the principal space (Wang et al., CVPR 2022).
+
+    s(z) = log Σ_c exp(l_c) − α·‖R(z − u)‖,   u = −W⁺b,   α = Σ_i max l(z_i) / Σ_i ‖R(z_i − u)‖
+
+R projects on the space left over by the leading directions of the second moment of z − u. ID features have
+little there. α makes the virtual logit as large as the real ones.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..reference import Reference
+from ..shaping import Shaping
+from ..statistics import Needs
+from .base import Detector
+from .registry import register
+
+# Rows of the bank behind α: exact up to here, from a uniform sample beyond.
+_ROWS = 32_768
+
+
+@register(
+    "vim",
+    title="ViM",
+    paper="Wang et al., ViM: Out-Of-Distribution with Virtual-logit Matching, arXiv:2203.10807",
+    year=2022,
+    formula="logsumexp(l) − α‖R(z − u)‖",
+)
+class ViM(Detector):
+    """dimension: of the principal space; by default 1000 if D ≥ 2048, 512 if D ≥ 768, else D/2."""
+
+    origin: Tensor
+    residual: Tensor
+    alpha: Tensor
+
+    def __init__(self, *, dimension: int | None = None, shaping: Shaping | str | None = None) -> None:
+        super().__init__(shaping=shaping)
+        if dimension is not None and dimension < 1:
+            raise InputError(f"dimension must be at least 1, got {dimension}")
+        self.dimension = dimension
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(mean=True, scatter=True, bank=_ROWS)
+
+    def _fit(self, reference: Reference) -> None:
+        head, moments = reference.head, reference.statistics.moments
+        assert head is not None
+        dimension = self.dimension or default_dimension(head.width)
+        if dimension >= head.width:
+            raise InputError(f"dimension must be below the feature width {head.width}, got {dimension}")
+        # Weights that sum to zero over the classes but for their rounding have no inverse in that direction.
+        tolerance = max(head.weight.shape) * torch.finfo(head.weight.dtype).eps
+        origin = -torch.linalg.pinv(head.weight.double(), rtol=tolerance) @ head.bias.double()
+        shift = (moments.mean - origin)[:, None]
+        moment = moments.total / reference.count + shift @ shift.T
+        residual = torch.linalg.eigh(moment).eigenvectors[:, : head.width - dimension]
+        rows = reference.statistics.bank.features[:_ROWS].double()
+        outside = torch.linalg.vector_norm((rows - origin) @ residual, dim=1).sum()
+        largest = head.logits(rows).amax(dim=1).sum()
+        alpha = largest / outside if outside > 0 else torch.zeros_like(outside)
+        self.register_buffer("origin", origin)
+        self.register_buffer("residual", residual.contiguous())
+        self.register_buffer("alpha", alpha)
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        outside = (features - self.origin.to(features)) @ self.residual.to(features)
+        virtual = self.alpha.to(features) * torch.linalg.vector_norm(outside, dim=1)
+        return torch.logsumexp(logits, dim=1).sub(virtual)
+
+
+def default_dimension(width: int) -> int:
+    """The field's choice of the principal dimension for features of this width."""
+    if width >= 2048:
+        return 1000
+    return 512 if width >= 768 else max(1, width // 2)

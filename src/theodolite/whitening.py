@@ -1,0 +1,29 @@
+"""Mahalanobis distances: whiten once, then distances to all class means are one matrix product."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_EPSILON = torch.finfo(torch.float64).eps
+
+
+def whitener(covariance: Tensor) -> Tensor:
+    """A (D, r) factor F with F Fᵀ = pseudo-inverse of ``covariance``, float64.
+
+    Directions whose variance is at most D·ε of the largest (ε = 2.2e-16) count as flat and are left out: r is
+    the numerical rank.
+    """
+    variances, directions = torch.linalg.eigh(covariance.to(torch.float64))
+    kept = variances > len(variances) * _EPSILON * variances[-1]
+    factor: Tensor = directions[:, kept] * variances[kept].rsqrt()
+    return factor
+
+
+def whitened_distances(whitened: Tensor, whitened_means: Tensor) -> Tensor:
+    """‖row − mean‖² for all pairs, (N, C), of rows and means that went through the same `whitener`.
+
+    In float64: the two squares are often much larger than their difference.
+    """
+    squares = whitened.square().sum(dim=1, keepdim=True) + whitened_means.square().sum(dim=1)
+    return squares.addmm_(whitened, whitened_means.T, alpha=-2).clamp_min_(0)

@@ -1,0 +1,78 @@
+"""Thresholds, and the promise of the false-alarm rate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from theodolite.arrays import as_scores
+from theodolite.calibration import Calibration, threshold_at_tpr
+from theodolite.errors import InputError
+from theodolite.metrics import fpr_at_tpr
+
+
+def test_threshold_accepts_the_share_it_says() -> None:
+    scores = np.random.default_rng(0).normal(size=1000)
+    threshold = threshold_at_tpr(scores)
+    assert np.mean(scores >= threshold) == 0.95
+    assert np.mean(scores > threshold) < 0.95
+    other = np.random.default_rng(1).normal(-1, 1, 500)
+    assert fpr_at_tpr(scores, other) == np.mean(other >= threshold)
+
+
+@given(st.lists(st.integers(0, 6), min_size=19, max_size=80), st.lists(st.integers(-1, 7), min_size=1))
+def test_verdict_p_value_and_threshold_agree(calibration: list[int], new: list[int]) -> None:
+    known, scores = Calibration(np.array(calibration, float)), np.array(new, float)
+    p_values = as_scores(known.p_values(scores), "p")
+    direct = [(1 + sum(c <= s for c in calibration)) / (len(calibration) + 1) for s in new]
+    np.testing.assert_allclose(p_values, direct)
+    flagged = known.is_ood(scores, 0.05)
+    np.testing.assert_array_equal(flagged, p_values <= 0.05 + 1e-12)
+    np.testing.assert_array_equal(flagged, scores < known.threshold(0.05))
+
+
+@pytest.mark.parametrize(("size", "rate"), [(20, 0.05), (20, 0.2), (57, 0.05), (500, 0.01), (500, 0.1)])
+def test_false_alarms_stay_below_the_rate(size: int, rate: float) -> None:
+    """Exchangeable ID scores: the share flagged, averaged over calibration sets, is at most the rate."""
+    rng = np.random.default_rng(size)
+    trials, fresh = 4000, 50
+    alarms = np.array(
+        [
+            Calibration(rng.normal(size=size)).is_ood(rng.normal(size=fresh), rate).mean()
+            for _ in range(trials)
+        ]
+    )
+    standard_error = alarms.std() / trials**0.5
+    assert alarms.mean() <= rate + 3 * standard_error
+    # Continuous scores reach the promise exactly, so the guard does not waste power either.
+    assert alarms.mean() >= np.floor(rate * (size + 1)) / (size + 1) - 4 * standard_error
+
+
+def test_ties_never_break_the_promise() -> None:
+    rng = np.random.default_rng(0)
+    alarms = [
+        Calibration(rng.integers(0, 3, 40) * 1.0).is_ood(rng.integers(0, 3, 40) * 1.0).mean()
+        for _ in range(500)
+    ]
+    assert np.mean(alarms) <= 0.05
+
+
+def test_torch_in_torch_out() -> None:
+    known = Calibration(torch.randn(100))
+    scores = torch.randn(5)
+    assert isinstance(known.p_values(scores), torch.Tensor)
+    assert known.is_ood(scores).dtype == torch.bool
+    assert isinstance(known.is_ood(scores.numpy()), np.ndarray)
+    assert len(known) == 100
+
+
+def test_too_few_scores_are_refused() -> None:
+    with pytest.raises(InputError, match=r"18 calibration scores cannot support .* at least 19 are needed"):
+        Calibration(np.arange(18.0)).is_ood(np.zeros(1))
+    with pytest.raises(InputError, match=r"false_alarm_rate must lie in \(0, 1\), got 5"):
+        Calibration(np.arange(18.0)).threshold(5)
+    with pytest.raises(InputError, match=r"tpr must lie in \(0, 1\], got 0"):
+        threshold_at_tpr(np.arange(3.0), 0)

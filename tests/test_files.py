@@ -1,0 +1,63 @@
+"""Fitted files: what is refused, and that options travel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import theodolite as th
+from synthetic import make_problem
+from theodolite.errors import FormatError, InputError
+
+
+def test_options_and_cosine_heads_travel(tmp_path: Path) -> None:
+    problem = make_problem()
+    head = th.Head.cosine(problem.head.weight)
+    detector = th.ORA(centre="target", aggregate="mean").fit(problem.train, problem.labels, head=head)
+    detector.save(tmp_path / "ora.safetensors")
+    again = th.load(tmp_path / "ora.safetensors")
+    assert again.options() == {
+        "centre": "target",
+        "aggregate": "mean",
+        "project_to_sphere": False,
+        "shaping": None,
+    }
+    torch.testing.assert_close(again.score(problem.test), detector.score(problem.test), rtol=0, atol=0)
+
+
+def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        th.load(tmp_path / "absent")
+    (tmp_path / "noise").write_bytes(b"not safetensors at all")
+    with pytest.raises(FormatError, match="not a readable safetensors file"):
+        th.load(tmp_path / "noise")
+    save_file({"x": torch.zeros(2)}, tmp_path / "foreign")
+    with pytest.raises(FormatError, match="was not written by theodolite"):
+        th.load(tmp_path / "foreign")
+    save_file({"x": torch.zeros(2)}, tmp_path / "future", {"theodolite": json.dumps({"format": "later/9"})})
+    with pytest.raises(FormatError, match="has format 'later/9'"):
+        th.load(tmp_path / "future")
+
+
+def test_spellings_and_unknown_names() -> None:
+    assert isinstance(th.create("Max_Logit"), th.MaxLogit)
+    assert isinstance(th.create("fDBD"), th.FDBD)
+    assert th.list_detectors("m*") == sorted(name for name in th.list_detectors() if name.startswith("m"))
+    with pytest.raises(InputError, match="no detector is called 'orra'; did you mean 'ora'"):
+        th.create("orra")
+    with pytest.raises(InputError, match=r"ora: .*unexpected keyword argument 'k'"):
+        th.create("ora", k=3)
+
+
+def test_data_free_scores_need_only_the_head() -> None:
+    problem = make_problem()
+    logits = problem.head(problem.test)
+    torch.testing.assert_close(th.MSP().fit(head=problem.head).score(problem.test), logits.softmax(1).amax(1))
+    with pytest.raises(InputError, match="features are missing: ORA needs mean"):
+        th.ORA().fit(head=problem.head)
+    with pytest.raises(InputError, match="MSP needs a head"):
+        th.MSP().fit()
