@@ -52,8 +52,8 @@ def load(path: str | Path) -> Guard:
         raise FormatError(f"{source} is not a guard: its format is {description['format']!r}")
     try:
         return _rebuild(tensors, description)
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{source} is damaged: {error!r} in its description or tensors") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{source} is damaged: {error}. Remedy: fit the guard again") from error
 
 
 def find(path: str | Path) -> Path:

@@ -256,6 +256,7 @@ def test_manifests_that_are_not_ours_are_refused(tmp_path: Path) -> None:
         (json.dumps({**good, "format": "theodolite-store/9"}), "this version reads"),
         (json.dumps({name: value for name, value in good.items() if name != "shards"}), "is damaged"),
         (json.dumps(edited), "was edited"),
+        (json.dumps({**good, "shard_rows": 17}), "was edited"),
     ):
         path.write_text(content)
         with pytest.raises(FormatError, match=message):

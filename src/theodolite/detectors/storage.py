@@ -30,7 +30,10 @@ def load(path: str | Path) -> Detector:
     tensors, description = read_tensors(Path(path))
     if description["format"] != FORMAT:
         raise FormatError(f"{path} has format {description['format']!r}; expected {FORMAT!r}")
-    return unpack(tensors, description)
+    try:
+        return unpack(tensors, description)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path} is damaged: {error}. Remedy: fit the detector again") from error
 
 
 def pack(detector: Detector) -> tuple[dict[str, Tensor], dict[str, Any]]:

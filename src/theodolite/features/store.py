@@ -130,7 +130,7 @@ class FeatureStore:
             if not self._sound(index):
                 raise damaged_error(self.path, [index])
             self._checked.add(index)
-        tensors, description = read_tensors(path)
+        tensors, description = read_tensors(path, sealed=False)
         names = description["names"]
         ids = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
         return Shard(tensors["features"], tensors["labels"], ids, names)
@@ -152,7 +152,7 @@ class FeatureStore:
         path = self.path / HEAD_FILE
         if not path.is_file() or sha256(path) != self.manifest.head:
             raise FormatError(f"{path} is missing or damaged: run the same extraction again with --repair")
-        tensors, description = read_tensors(path)
+        tensors, description = read_tensors(path, sealed=False)
         return Head(tensors["weight"], tensors["bias"], unit_features=description["unit_features"])
 
 
