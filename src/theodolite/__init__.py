@@ -21,6 +21,7 @@ from .detectors import (
     NNGuide,
     PCos,
     RCos,
+    RelativeEnergy,
     SSDPlus,
     ViM,
     create,
@@ -31,6 +32,9 @@ from .detectors import (
 from .ensemble import Ensemble
 from .head import Head
 from .shaping import ASHB, ASHP, ASHS, ReAct, Scale
+
+# The score to start with: chosen by the study in docs/metric.md.
+RECOMMENDED = "relative-energy"
 
 __all__ = [
     "ASHB",
@@ -46,6 +50,7 @@ __all__ = [
     "NECO",
     "ODIN",
     "ORA",
+    "RECOMMENDED",
     "RMDS",
     "Detector",
     "Distance",
@@ -58,6 +63,7 @@ __all__ = [
     "PCos",
     "RCos",
     "ReAct",
+    "RelativeEnergy",
     "SSDPlus",
     "Scale",
     "ViM",
