@@ -140,7 +140,7 @@ def test_images_go_through_the_model_to_the_same_verdicts() -> None:
 
 def test_files_that_are_not_guards(tmp_path: Path) -> None:
     ORA().fit(*clusters(100, 0), head=head()).save(tmp_path / "detector.safetensors")
-    with pytest.raises(FormatError, match="is not a guard"):
+    with pytest.raises(FormatError, match="expected theodolite-guard/1"):
         Guard.load(tmp_path / "detector.safetensors")
     with pytest.raises(InputError, match=r"no such file.*Ready-made guards: .*imagenet-lite0"):
         Guard.load(tmp_path / "absent.safetensors")

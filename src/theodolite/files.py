@@ -68,13 +68,16 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], description: Mappin
         save_file(plain, partial, metadata={_ENTRY: _compact(sealed)})
 
 
-def read_tensors(path: Path, *, sealed: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All tensors of a file of ours, mapped from disk, and its description; refused if the checksum is wrong.
+def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All tensors of a file of ours, mapped from disk, and its description.
 
-    The parts of a store are not ``sealed``: its manifest has their checksums.
+    Refused if it has none of the ``formats`` expected, or if its checksum is wrong. The parts of a store are
+    not ``sealed``: its manifest has their checksums.
     """
     with _opened(path) as file:
         description = _description(file.metadata() or {}, path)
+        if description["format"] not in formats:
+            raise FormatError(f"{path} has format {description['format']!r}; expected {' or '.join(formats)}")
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if sealed and description.pop(_SEAL, None) != _checksum(tensors, description):
         raise FormatError(f"{path} is damaged (wrong checksum): make it again, or fetch it again")

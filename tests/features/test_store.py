@@ -270,7 +270,7 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     junk = tmp_path / "junk.safetensors"
     junk.write_bytes(b"not a header")
     with pytest.raises(FormatError, match="not a readable safetensors file"):
-        files.read_tensors(junk)
+        files.read_tensors(junk, "theodolite-guard/1")
     with pytest.raises(StorageError, match="does not exist: create it first"):
         files.write_bytes(tmp_path / "nowhere" / "file", b"")
     with pytest.raises(InputError, match="dtype must be one of"):

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import FormatError, InputError
+from ..errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,13 +74,9 @@ def _file_facts(name: str) -> dict[str, Any]:
     path = guard_storage.find(name)
     if path.is_dir():
         raise InputError(f"{path} is a folder without manifest.json: not a feature store of theodolite")
-    tensors, description = read_tensors(path)
-    if description["format"] == guard_storage.FORMAT:
-        facts = _guard_facts(tensors, description)
-    elif description["format"] == storage.FORMAT:
-        facts = _detector_facts(description)
-    else:
-        raise FormatError(f"{path} has format {description['format']!r}, which this version cannot show")
+    tensors, description = read_tensors(path, guard_storage.FORMAT, storage.FORMAT)
+    is_guard = description["format"] == guard_storage.FORMAT
+    facts = _guard_facts(tensors, description) if is_guard else _detector_facts(description)
     size = f"{path.stat().st_size:,}"
     return {**facts, "written by": f"theodolite {description['theodolite']}", "bytes": size}
 

@@ -27,9 +27,7 @@ def save(detector: Detector, path: str | Path) -> None:
 
 def load(path: str | Path) -> Detector:
     """A fitted detector from a file written by `Detector.save`."""
-    tensors, description = read_tensors(Path(path))
-    if description["format"] != FORMAT:
-        raise FormatError(f"{path} has format {description['format']!r}; expected {FORMAT!r}")
+    tensors, description = read_tensors(Path(path), FORMAT)
     try:
         return unpack(tensors, description)
     except (KeyError, TypeError, AttributeError) as error:
