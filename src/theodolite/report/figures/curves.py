@@ -12,12 +12,22 @@ from ...evaluation import Evaluation
 from ...metrics import Curve
 from .style import DASHES, INK, LINES, QUIET, panels, plain
 
+_STEPS = 250
+
 
 def roc_points(id_scores: FloatArray, ood_scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(FPR, TPR) at every distinct score, from nothing accepted to everything accepted."""
     curve = Curve.of(id_scores, ood_scores)
     tpr, fpr = (np.concatenate([[0.0], counts.cumsum() / counts.sum()]) for counts in curve)
     return fpr, tpr
+
+
+def _thinned(fpr: FloatArray, tpr: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The points that a reader could tell apart: one a step along the curve, both ends kept."""
+    steps = np.floor((fpr + tpr) * _STEPS)
+    kept = np.flatnonzero(np.diff(steps, prepend=-1) > 0)
+    kept = np.union1d(kept, [0, len(fpr) - 1])
+    return fpr[kept], tpr[kept]
 
 
 def roc_curves(
@@ -27,7 +37,7 @@ def roc_curves(
     highlight: Sequence[str] = ("ORA",),
     title: str,
 ) -> Figure:
-    """A panel an OOD set. Coloured: ``highlight`` and the best by AUROC there; the others stay grey."""
+    """A panel an OOD set. Coloured: ``highlight`` and the best by average AUROC; the others stay grey."""
     names = list(detectors or evaluation.metrics)
     sets = evaluation.ood_names
     figure, grid = panels(
@@ -35,17 +45,16 @@ def roc_curves(
         len(sets),
         size=(2.9, 2.9),
         gap=(0.3, 0.3),
-        margin=(0.6, 0.2, 0.55, 0.8),
+        margin=(0.6, 0.2, 0.55, 0.7),
         title=title,
         sharey=True,
     )
+    ranked = sorted(names, key=lambda name: -evaluation.average(name, "auroc"))
+    kept = [name for name in highlight if name in names]
+    kept += [name for name in ranked if name not in kept][: len(LINES) - len(kept)]
     for panel, ood in zip(grid[0], sets, strict=True):
-        ranked = sorted(names, key=lambda name: -evaluation.metrics[name][ood].auroc)
-        kept = [name for name in highlight if name in names]
-        kept += [name for name in ranked if name not in kept][: len(LINES) - len(kept)]
-        # The colour of a name is its place in the list: the same in every panel where it is kept.
         for name in sorted(ranked, key=lambda name: name in kept):
-            fpr, tpr = roc_points(evaluation.id_scores[name], evaluation.ood_scores[name][ood])
+            fpr, tpr = _thinned(*roc_points(evaluation.id_scores[name], evaluation.ood_scores[name][ood]))
             if name not in kept:
                 panel.plot(fpr, tpr, color=QUIET, linewidth=0.7, alpha=0.45)
                 continue

@@ -28,7 +28,7 @@ def score_histograms(evaluation: Evaluation, *, detectors: Sequence[str] | None 
         len(sets),
         size=(2.6, 1.15),
         gap=(0.25, 0.55),
-        margin=(0.5, 0.2, 0.35, 0.8),
+        margin=(0.5, 0.2, 0.35, 0.68),
         title=title,
         sharex="row",
     )
@@ -52,7 +52,7 @@ def ensemble_histograms(
     """
     sets = list(ood or evaluation.ood_names)
     figure, grid = panels(
-        len(sets), 2, size=(3.4, 1.6), gap=(0.3, 0.6), margin=(0.5, 0.2, 0.55, 0.8), title=title
+        len(sets), 2, size=(3.4, 1.6), gap=(0.3, 0.6), margin=(0.5, 0.2, 0.55, 0.68), title=title
     )
     for row, data_set in zip(grid, sets, strict=True):
         for panel, name in zip(row, (single, ensemble), strict=True):

@@ -1,4 +1,4 @@
-"""The law of sines behind ORA and fDBD, sin θ / sin α = d / ‖z − μ‖, each part of it as a score of its own."""
+"""The law of sines behind ORA and fDBD, sin θ / sin α = d / ‖z − μ‖: each part of it as a score."""
 
 from __future__ import annotations
 
