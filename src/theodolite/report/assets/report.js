@@ -153,16 +153,16 @@
     draw(histogram, "path", { class: "ood", d: outline(shares[1], top) });
     draw(histogram, "line", { class: "axis", x1: plot.left, x2: plot.right, y1: plot.bottom, y2: plot.bottom });
     for (const tick of ticks(...view.detector.range, 6)) {
-      draw(histogram, "text", { x: along(tick), y: plot.bottom + 18, "text-anchor": "middle" }, short(tick));
+      draw(histogram, "text", { x: along(tick), y: plot.bottom + 20, "text-anchor": "middle" }, short(tick));
     }
     moving.rejected = draw(histogram, "rect", { class: "rejected", x: plot.left, y: plot.top - 2, height: plot.bottom - plot.top + 1 });
     moving.cut = draw(histogram, "line", { class: "cut", y1: plot.top - 6, y2: plot.bottom });
     moving.grip = draw(histogram, "circle", { class: "grip", cy: plot.top - 6, r: 4.5 });
-    moving.flagged = draw(histogram, "text", { y: plot.top - 10, "text-anchor": "end" }, "flagged");
-    moving.accepted = draw(histogram, "text", { y: plot.top - 10 }, "accepted");
+    moving.flagged = draw(histogram, "text", { class: "word", y: plot.top - 10, "text-anchor": "end" }, "flagged");
+    moving.accepted = draw(histogram, "text", { class: "word", y: plot.top - 10 }, "accepted");
   }
 
-  const frame = { left: 40, right: 350, top: 10, bottom: 320 };
+  const frame = { left: 40, right: 342, top: 10, bottom: 320 };
   const across = (rate) => frame.left + rate * (frame.right - frame.left);
   const up = (rate) => frame.bottom - rate * (frame.bottom - frame.top);
 

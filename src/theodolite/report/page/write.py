@@ -72,7 +72,7 @@ def _facts(data: ReportData) -> str:
         values = {name: value_of(data, name, AVERAGE, view.name) for name in data.evaluation.metrics}
         best = (min if view.lower_is_better else max)(values, key=lambda name: values[name])
         among = f"{best}, best of {len(values)}" if len(values) > 1 else best
-        facts.append((f"{view.title} {view.arrow}", f"{data.percent(values[best])} %", among))
+        facts.append((f"average {view.title} {view.arrow}", f"{data.percent(values[best])} %", among))
     return "".join(
         f"<div><dt>{escape(label)}</dt><dd><span>{escape(value)}</span> {escape(detail)}</dd></div>"
         for label, value, detail in facts
