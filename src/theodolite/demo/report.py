@@ -61,8 +61,8 @@ def write_demo_report(
         title="Digits, and what the network never saw",
         summary=[
             f"LeNet-5 learned {ID_NAME} from {len(pictures.train):,} pictures. "
-            f"{len(evaluation.metrics)} scores, fitted in one pass over the same pictures, say which inputs it should not be trusted on. "
-            "None of them was shown an outlier.",
+            f"{len(evaluation.metrics)} scores, fitted in one pass over the same pictures, say which inputs "
+            "it should not be trusted on. None of them was shown an outlier.",
         ],
         evaluation=evaluation,
         accuracy=accuracy,

@@ -162,7 +162,7 @@
     moving.accepted = draw(histogram, "text", { class: "word", y: plot.top - 10 }, "accepted");
   }
 
-  const frame = { left: 40, right: 342, top: 10, bottom: 320 };
+  const frame = { left: 46, right: 342, top: 10, bottom: 320 };
   const across = (rate) => frame.left + rate * (frame.right - frame.left);
   const up = (rate) => frame.bottom - rate * (frame.bottom - frame.top);
 
@@ -191,7 +191,7 @@
     draw(roc, "path", { class: "axis", fill: "none", d: `M${frame.left} ${frame.top}V${frame.bottom}H${frame.right}` });
     draw(roc, "line", { class: "axis", x1: across(0), y1: up(0), x2: across(1), y2: up(1) });
     draw(roc, "text", { x: across(0.5), y: frame.bottom + 34, "text-anchor": "middle" }, "OOD accepted, %");
-    draw(roc, "text", { transform: `translate(12 ${up(0.5)}) rotate(-90)`, "text-anchor": "middle" }, "ID accepted, %");
+    draw(roc, "text", { transform: `translate(10 ${up(0.5)}) rotate(-90)`, "text-anchor": "middle" }, "ID accepted, %");
     for (const detector of data.detectors) {
       if (detector === view.detector) continue;
       const curve = draw(roc, "path", { class: "other", d: rocPath(unpack(detector.id), unpack(detector.ood[view.set])) });

@@ -51,6 +51,7 @@ def triangle_svg(card: SampleCard) -> str:
     shift = (_WIDTH - scale * (right - left)) / 2 - scale * left
     drop = (_HEIGHT + scale * height) / 2
     (cx, cy), (zx, zy), (px, py) = ((shift + scale * x, drop - scale * y) for x, y in points)
+    aside = cx + (7 if cx >= px else -7)
     return (
         f'<svg class="triangle" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" '
         f'aria-label="triangle of centre, feature and boundary, angle {math.degrees(angle):.1f} degrees">'
@@ -61,7 +62,7 @@ def triangle_svg(card: SampleCard) -> str:
         f'<circle class="feature" cx="{zx:.1f}" cy="{zy:.1f}" r="3.2"/>'
         f'<circle class="dot" cx="{px:.1f}" cy="{py:.1f}" r="2.4"/>'
         f'<circle class="dot" cx="{cx:.1f}" cy="{cy:.1f}" r="2.4"/>'
-        f'<text x="{cx:.1f}" y="{cy + 11:.1f}">μ</text>'
+        f'<text x="{aside:.1f}" y="{cy + 9:.1f}">μ</text>'
         f'<text x="{zx:.1f}" y="{zy - 5.5:.1f}">z</text></svg>'
     )
 

@@ -97,9 +97,10 @@ def _table(data: ReportData, view: MetricView) -> str:
     reading = "Measured, and small beside it as published. " if any_published else ""
     return (
         f'<div class="table" role="tabpanel" id="table-{view.name}" aria-labelledby="tab-{view.name}">'
-        f'<div class="scroll" tabindex="0"><table><caption>{view.title} {view.arrow} in %: '
-        f"{view.meaning}. {reading}Best <b>bold</b>, second <u>underlined</u>.</caption>"
-        f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
+        f'<div class="scroll" tabindex="0"><table><caption>{view.title} in %</caption>'
+        f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<p class="note">{view.title} {view.arrow} in %: {view.meaning}. {reading}'
+        "Best <b>bold</b>, second <u>underlined</u>.</p></div>"
     )
 
 
