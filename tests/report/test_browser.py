@@ -76,7 +76,7 @@ def prefer(chrome: Chrome, scheme: str) -> None:
 
 
 def run(chrome: Chrome, script: str, *arguments: Any) -> Any:
-    return chrome.execute_script(script, *arguments)  # type: ignore[no-untyped-call]
+    return chrome.execute_script(script, *arguments)
 
 
 def text(chrome: Chrome, identifier: str) -> str:
@@ -183,7 +183,7 @@ def test_the_threshold_moves_by_key_button_and_pointer(page: Chrome, data: Repor
     page.find_element("css selector", "[data-tpr='0.9']").click()
     assert text(page, "tpr") == f"{100 * (id_scores >= threshold_at_tpr(id_scores, 0.9)).mean():.2f}"
     picture = page.find_element("id", "histogram")
-    ActionChains(page).move_to_element(picture).click().perform()  # type: ignore[no-untyped-call]
+    ActionChains(page).move_to_element(picture).click().perform()
     dragged = float(slider.get_attribute("data-threshold") or "nan")
     low, high = run(
         page, "return JSON.parse(document.getElementById('scores').textContent).detectors[0].range"
