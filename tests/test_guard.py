@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import theodolite
+from small_models import Tiny
 from theodolite import MSP, ORA, Energy, Head
 from theodolite.calibration import Calibration
 from theodolite.errors import FormatError, InputError, NotFittedError
@@ -126,9 +127,20 @@ def test_a_guard_is_a_module() -> None:
     assert isinstance(guard(clusters(3, 1)[0]).score, Tensor)
 
 
+def test_images_go_through_the_model_to_the_same_verdicts() -> None:
+    model = Tiny()
+    images = torch.rand(400, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    features = model.body(images).detach()
+    guard = Guard.fit(ORA(), features, head=Head.from_linear(model.fc), model=model)
+    for one, other in zip(guard.verdicts(images[:50]), guard.verdicts(features[:50]), strict=True):
+        torch.testing.assert_close(torch.as_tensor(one), torch.as_tensor(other))
+    from_numpy = guard.verdicts(images[:50].numpy())
+    assert isinstance(from_numpy.score, np.ndarray)
+
+
 def test_files_that_are_not_guards(tmp_path: Path) -> None:
     ORA().fit(*clusters(100, 0), head=head()).save(tmp_path / "detector.safetensors")
-    with pytest.raises(FormatError, match="is not a guard"):
+    with pytest.raises(FormatError, match="expected theodolite-guard/1"):
         Guard.load(tmp_path / "detector.safetensors")
     with pytest.raises(InputError, match=r"no such file.*Ready-made guards: .*imagenet-lite0"):
         Guard.load(tmp_path / "absent.safetensors")
@@ -137,6 +149,12 @@ def test_files_that_are_not_guards(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="theodolite-detector"):
         theodolite.load(tmp_path / "guard.safetensors")
     content = (tmp_path / "guard.safetensors").read_bytes()
+    for position in (300, -9):
+        flipped = bytearray(content)
+        flipped[position] ^= 1
+        (tmp_path / "flipped.safetensors").write_bytes(flipped)
+        with pytest.raises(FormatError):
+            Guard.load(tmp_path / "flipped.safetensors")
     (tmp_path / "cut.safetensors").write_bytes(content[: len(content) // 2])
     with pytest.raises(FormatError, match="not a readable safetensors file"):
         Guard.load(tmp_path / "cut.safetensors")

@@ -21,6 +21,7 @@ from .detectors import (
     NNGuide,
     PCos,
     RCos,
+    RelativeEnergy,
     SSDPlus,
     ViM,
     create,
@@ -33,6 +34,9 @@ from .features.store import FeatureStore
 from .guard import Guard
 from .head import Head
 from .shaping import ASHB, ASHP, ASHS, ReAct, Scale
+
+# The score to start with: chosen by the study in docs/metric.md.
+RECOMMENDED = "relative-energy"
 
 __all__ = [
     "ASHB",
@@ -48,6 +52,7 @@ __all__ = [
     "NECO",
     "ODIN",
     "ORA",
+    "RECOMMENDED",
     "RMDS",
     "Detector",
     "Distance",
@@ -62,6 +67,7 @@ __all__ = [
     "PCos",
     "RCos",
     "ReAct",
+    "RelativeEnergy",
     "SSDPlus",
     "Scale",
     "ViM",

@@ -20,6 +20,7 @@ from .ora import ORA, Sighting
 from .pcos import PCos
 from .rcos import RCos
 from .registry import Record, create, detector_record, list_detectors
+from .relative_energy import RelativeEnergy
 from .rmds import RMDS
 from .ssd import SSDPlus
 from .storage import load
@@ -46,6 +47,7 @@ __all__ = [
     "PCos",
     "RCos",
     "Record",
+    "RelativeEnergy",
     "SSDPlus",
     "Sighting",
     "ViM",
