@@ -26,8 +26,8 @@ def words(figure: Figure) -> str:
     return "\n".join(text.get_text() for text in figure.findobj(Text) if isinstance(text, Text))
 
 
-def points(line: Line2D) -> list[list[float]]:
-    return np.column_stack([np.asarray(line.get_xdata()), np.asarray(line.get_ydata())]).tolist()
+def points(line: Line2D) -> list[tuple[float, float]]:
+    return list(zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True))
 
 
 def test_score_histograms_name_every_pair_and_its_metrics() -> None:
@@ -85,7 +85,7 @@ def test_roc_curves_enclose_the_auroc() -> None:
             f"{name} {100 * evaluation.metrics[name][ood].auroc:.1f}" for name in evaluation.metrics
         }
         # Every curve ends where everything is accepted.
-        assert all(points(line)[-1] == [1, 1] for line in panel.lines)
+        assert all(points(line)[-1] == (1, 1) for line in panel.lines)
 
 
 def test_ensemble_histograms_stand_side_by_side() -> None:
@@ -107,7 +107,7 @@ def test_fpr_bars_are_sorted_with_published_ticks() -> None:
     widths = [bar.get_width() for bar in panel.patches if isinstance(bar, Rectangle)]
     assert widths == pytest.approx([100 * value for value in values])
     (ticks,) = panel.lines
-    assert points(ticks) == [[42.0, order.index("ORA")]]
+    assert points(ticks) == [(42.0, order.index("ORA"))]
     assert "published" in words(figure)
     assert "average" in panel.get_xlabel()
     alone = figures.fpr_bars(evaluation, ood="blur", title="")

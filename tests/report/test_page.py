@@ -191,8 +191,8 @@ def test_samples_carry_thumbnail_class_angle_and_triangle() -> None:
 
 
 def test_a_triangle_is_drawn_to_scale_or_not_at_all() -> None:
-    sides = {"angle": np.pi / 4, "distance": 1.0, "centre_distance": 0.0, "height": 1.0}
-    card = SampleCard(id="1", score=1.0, predicted="a", data_set="d", **sides)
+    plain = SampleCard(id="1", score=1.0, predicted="a", data_set="d")
+    card = dataclasses.replace(plain, angle=np.pi / 4, distance=1.0, centre_distance=0.0, height=1.0)
     drawn = triangle_svg(card)
     (zx, zy), (cx, cy), (px, py) = (
         tuple(map(float, point.split()))
