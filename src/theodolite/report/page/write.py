@@ -88,7 +88,7 @@ def _options(names: Sequence[str], chosen: str) -> str:
 def _samples(data: ReportData) -> str:
     by = escape(data.shown_first)
     suspicious = f"In-distribution, and yet {by} scores them lowest."
-    deceptive = f"Never seen in training, and yet {by} scores them highest."
+    deceptive = f"Out-of-distribution, and yet {by} scores them highest."
     return _sample_section("suspicious", "Most suspicious ID", suspicious, data.suspicious_id) + (
         _sample_section("deceptive", "Most deceptive OOD", deceptive, data.deceptive_ood)
     )
