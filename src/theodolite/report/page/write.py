@@ -26,7 +26,7 @@ def write_report(data: ReportData, path: Path) -> Path:
 
 def render(data: ReportData) -> str:
     """The page as text. The browser is told to run and to load nothing but what is in it."""
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = _asset("report.css"), _asset("page.js") + _asset("explorer.js")
     names, sets = list(data.evaluation.metrics), data.evaluation.ood_names
     return Template(_asset("report.html")).substitute(
         policy=f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
