@@ -36,7 +36,7 @@ def head() -> Head:
 
 def fitted(count: int = 4_000, **description: Any) -> Guard:
     features, labels = clusters(count, 0)
-    return Guard.fit(ORA(), features, labels, head=head(), **description)
+    return Guard.fit(features, labels, head=head(), detector=ORA(), **description)
 
 
 def test_false_alarms_keep_the_promise_and_noise_is_caught() -> None:
@@ -91,7 +91,7 @@ def test_the_calibration_share_is_held_out_and_does_not_depend_on_order() -> Non
 def test_calibration_data_of_its_own() -> None:
     features, labels = clusters(1_000, 0)
     apart = clusters(500, 9)[0]
-    guard = Guard.fit(ORA(), features, labels, head=head(), calibration=apart)
+    guard = Guard.fit(features, labels, head=head(), detector=ORA(), calibration=apart)
     expected = ORA().fit(features, labels, head=head()).score(apart)
     np.testing.assert_allclose(guard.calibration.scores, np.sort(expected.double().numpy()))
 
@@ -101,10 +101,10 @@ def test_save_and_load_give_the_same_verdicts(tmp_path: Path, detector: theodoli
     features, labels = clusters(1_000, 0)
     provenance = Provenance("python:toy:make", "a" * 64, "plain", "fc")
     guard = Guard.fit(
-        detector,
         features,
         labels,
         head=head(),
+        detector=detector,
         class_names=["ä", "b", "c", "d", "e"],
         provenance=provenance,
         false_alarm_rate=0.1,
@@ -131,7 +131,7 @@ def test_images_go_through_the_model_to_the_same_verdicts() -> None:
     model = Tiny()
     images = torch.rand(400, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     features = model.body(images).detach()
-    guard = Guard.fit(ORA(), features, head=Head.from_linear(model.fc), model=model)
+    guard = Guard.fit(features, detector=ORA(), head=Head.from_linear(model.fc), model=model)
     for one, other in zip(guard.verdicts(images[:50]), guard.verdicts(features[:50]), strict=True):
         torch.testing.assert_close(torch.as_tensor(one), torch.as_tensor(other))
     from_numpy = guard.verdicts(images[:50].numpy())
@@ -178,6 +178,6 @@ def test_errors_name_what_is_missing(tmp_path: Path) -> None:
         Guard(ORA(), guard.calibration, head=head()).save(tmp_path / "guard.safetensors")
     features, labels = clusters(100, 0)
     with pytest.raises(InputError, match="can be read once"):
-        Guard.fit(ORA(), iter([(features, labels)]), head=head())
+        Guard.fit(iter([(features, labels)]), head=head())
     with pytest.raises(InputError, match="calibration share must lie in"):
-        Guard.fit(ORA(), features, labels, head=head(), calibration_share=1.5)
+        Guard.fit(features, labels, head=head(), detector=ORA(), calibration_share=1.5)

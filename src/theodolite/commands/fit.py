@@ -30,7 +30,10 @@ def fit(
     weights: options.Weights = None,
     layer: options.Layer = None,
     kind: options.Kind = None,
-    detector: Annotated[str, typer.Option("--detector", help="The score: `theodolite detectors`.")] = "ora",
+    detector: Annotated[
+        str | None,
+        typer.Option("--detector", help="The score: `theodolite detectors`."),
+    ] = None,
     shaping: Annotated[str | None, typer.Option("--shaping", help="Shape features first: react:80.")] = None,
     calibration_data: Annotated[
         str | None,
@@ -63,9 +66,9 @@ def fit(
         held_out = features_of(calibration_data, model, weights, kind, console, how)
         require_same_model(store, held_out)
     guard = Guard.fit(
-        chosen,
         store,
         head=store.head,
+        detector=chosen,
         calibration=held_out,
         calibration_share=calibration_share,
         class_names=store.class_names,
@@ -86,10 +89,11 @@ def fit(
         console.print(f"the classifier agrees with {100 * right:.1f} % of the labels", highlight=False)
 
 
-def make_detector(name: str, shaping: str | None, console: Console) -> Detector:
+def make_detector(name: str | None, shaping: str | None, console: Console) -> Detector:
     """A detector by name, behind a shaping where one is asked for."""
-    from ..detectors import Detector, create
+    from ..detectors import RECOMMENDED, Detector, create
 
+    name = name or RECOMMENDED
     detector = create(name) if shaping is None else create(name, shaping=shaping)
     if type(detector).prepare is not Detector.prepare:
         console.print(
