@@ -92,15 +92,15 @@ PEERS = {
         th.NNGuide(fraction=1.0), fitted_on_features(lambda head: ood.NNGuide(None, linear(head)))
     ),
     "knn": Peer(th.KNN(), fitted_on_features(lambda _: ood.KNN(None))),
-    # Half the squared distance under the scatter, which is the covariance times N. Their float32 inverse, with
-    # 1e-6 on the diagonal, costs digits.
+    # Half the squared distance under the scatter, which is the covariance times N. Their float32 inverse,
+    # with 1e-6 on the diagonal, costs digits.
     "mds": Peer(
         th.MDS(), fitted_on_features(lambda _: ood.Mahalanobis(None)), factor=-2 * ROWS, tolerance=1e-4
     ),
     # Scatter instead of covariance, but no half.
     "rmds": Peer(th.RMDS(), fitted_on_features(lambda _: ood.RMD(None)), factor=-ROWS, tolerance=1e-3),
-    # Their dimension has no default. Five is where the spectrum has a gap: elsewhere float32 and float64 may part
-    # directions of nearly equal variance differently.
+    # Their dimension has no default. Five is where the spectrum has a gap: elsewhere float32 and float64 may
+    # part directions of nearly equal variance differently.
     "vim": Peer(
         th.ViM(dimension=5),
         fitted_on_features(lambda head: ood.ViM(None, 5, head.weight, head.bias)),
