@@ -17,14 +17,14 @@ _GROUP = 16
 def top_similarities(queries: Tensor, bank: Tensor | Iterable[Tensor], k: int) -> tuple[Tensor, Tensor]:
     """The k largest inner products of each query with the rows of the bank, and their places, best first.
 
-    The bank is a tensor, or consecutive blocks of one that need not fit in memory. O(N·B·D) time for N queries
-    and B bank rows; memory for N × 8,192 products at a time.
+    The bank is a tensor, or consecutive blocks of one that need not fit in memory. O(N·B·D) time for N
+    queries and B bank rows; memory for N × 8,192 products at a time.
     """
     values = queries.new_empty(len(queries), 0)
     places = torch.empty(len(queries), 0, dtype=torch.int64, device=queries.device)
     room = queries.new_empty(0)
     start = 0
-    for block in bank.split(BLOCK_ROWS) if isinstance(bank, Tensor) else bank:
+    for block in torch.split(bank, BLOCK_ROWS) if isinstance(bank, Tensor) else bank:
         if room.numel() < len(queries) * len(block):
             # Used again for the next block: fresh pages would cost as much time as the search in them.
             room = queries.new_empty(len(queries) * len(block))
@@ -43,7 +43,7 @@ def query_rows(device: torch.device) -> int:
 
 
 def _products(queries: Tensor, block: Tensor, room: Tensor) -> Tensor:
-    """queries @ blockᵀ. NumPy's BLAS is a fifth faster than torch's on AMD processors, and equal on others."""
+    """queries @ blockᵀ, by NumPy's BLAS on a CPU: on AMD processors it is a fifth faster than torch's."""
     products = room[: len(queries) * len(block)].view(len(queries), len(block))
     if queries.device.type == "cpu" and queries.dtype == torch.float32:
         np.matmul(queries.numpy(), block.numpy().T, out=products.numpy())
@@ -62,9 +62,9 @@ def _largest(products: Tensor, k: int) -> tuple[Tensor, Tensor]:
     if groups < 4 * k:
         best = products.topk(min(k, width), dim=1, sorted=False)
         return best.values, best.indices
-    # Group g holds the columns g, g + groups, g + 2·groups, …: their maxima are taken along whole cache lines.
+    # Group g holds the columns g, g + groups, g + 2·groups, …: maxima are taken along whole cache lines.
     whole = groups * _GROUP
-    maxima = products[:, :whole].unflatten(1, (_GROUP, groups)).amax(dim=1)
+    maxima = torch.unflatten(products[:, :whole], 1, (_GROUP, groups)).amax(dim=1)
     promising = maxima.topk(k, dim=1, sorted=False).indices
     steps = torch.arange(0, whole, groups, device=products.device)
     rest = torch.arange(whole, width, device=products.device).expand(rows, -1)

@@ -60,7 +60,7 @@ def remember_store(detector: Detector, path: str, fraction: float, seed: int) ->
 
 
 def open_bank(detector: KNN | NNGuide, path: str, view: Callable[[Tensor], Tensor]) -> StoredBank:
-    """The bank that `remember_store` described; a store that changed since, or of another width, is refused."""
+    """The bank that `remember_store` described; a store that changed, or of another width, is refused."""
     bank = StoredBank(path, view, detector.chosen)
     bank.require(detector.store_identity)
     if bank.store.width != detector.width:
