@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+PEERS := $(VENV)/.peers
+
+.PHONY: demo test test-peers bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/theodolite demo
@@ -15,12 +17,21 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/pytest
 
-bench: $(INSTALLED)
-	$(BIN)/python benchmarks/ora_speed.py
+# The same scores in other libraries: pytorch-ood, faiss.
+test-peers: $(PEERS)
+	$(BIN)/pytest -m peers tests/peers
+
+# Each script runs, even after one that broke a promise.
+bench: $(PEERS)
+	status=0; for script in benchmarks/*_speed.py; do echo "== $$script"; $(BIN)/python $$script || status=1; done; exit $$status
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(PEERS): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[peers]'
 	touch $@
 
 clean:
