@@ -29,6 +29,8 @@ from .detectors import (
     load,
 )
 from .ensemble import Ensemble
+from .features.store import FeatureStore
+from .guard import Guard
 from .head import Head
 from .shaping import ASHB, ASHP, ASHS, ReAct, Scale
 
@@ -51,6 +53,8 @@ __all__ = [
     "Distance",
     "Energy",
     "Ensemble",
+    "FeatureStore",
+    "Guard",
     "Head",
     "MahaPlus",
     "MaxLogit",

@@ -1,0 +1,17 @@
+"""The commands, one file each. They import what they need when they run: `--help` stays quick."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Enter the commands that lead from a model and pictures to verdicts, in this order."""
+    from .extract import extract
+    from .fit import fit
+    from .inspect import inspect
+    from .models import models
+    from .score import score
+
+    for command in (models, extract, fit, score, inspect):
+        app.command()(command)
