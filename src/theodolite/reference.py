@@ -17,10 +17,7 @@ from .statistics import Needs, Statistics
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
 Batches: TypeAlias = Iterable[
-    ArrayLike
-    | tuple[ArrayLike, ...]
-    | tuple[ArrayLike, ArrayLike | None, ArrayLike | None]
-    | list[ArrayLike]
+    ArrayLike | tuple[ArrayLike, ...] | tuple[ArrayLike, ArrayLike | None, ArrayLike | None] | list[ArrayLike]
 ]
 
 # Entries of a batch cut from an array: small enough that its float64 copy stays below 40 MiB.

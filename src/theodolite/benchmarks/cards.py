@@ -97,7 +97,9 @@ CARDS = (
         },
         "https://image-net.org (ILSVRC 2012, registration); sort val into one folder a class",
     ),
-    _outliers("inaturalist", "iNaturalist", 10_000, ("inaturalist", "iNaturalist"), f"{_HUANG}/iNaturalist.tar.gz"),
+    _outliers(
+        "inaturalist", "iNaturalist", 10_000, ("inaturalist", "iNaturalist"), f"{_HUANG}/iNaturalist.tar.gz"
+    ),
     _outliers("sun", "SUN", 10_000, ("sun", "SUN"), f"{_HUANG}/SUN.tar.gz"),
     _outliers("places", "Places", 10_000, ("places", "Places"), f"{_HUANG}/Places.tar.gz"),
     _outliers(
@@ -123,7 +125,11 @@ CARDS = (
                 _idx("mnist", "train"),
                 listing="a0cc72b1f3472df2ece7a395b9cbde8e61e31acfa8be1d9133b47b7a7bac9906",
             ),
-            "test": Split(10_000, _idx("mnist", "t10k"), listing="e2781c0647a33958a4420c00438c2bdda488a74cb35190b7f7b1c65c72d140c9"),
+            "test": Split(
+                10_000,
+                _idx("mnist", "t10k"),
+                listing="e2781c0647a33958a4420c00438c2bdda488a74cb35190b7f7b1c65c72d140c9",
+            ),
         },
         "https://yann.lecun.com/exdb/mnist/, the four .gz files as they are",
     ),

@@ -1,6 +1,6 @@
 """The entries of a table: a score with its options and shaping, by one short text.
 
-    ora    knn?k=200    ora?centre=predicted    energy+react:90    ora?aggregate=mean+scale:90
+ora    knn?k=200    ora?centre=predicted    energy+react:90    ora?aggregate=mean+scale:90
 """
 
 from __future__ import annotations

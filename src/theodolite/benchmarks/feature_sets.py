@@ -131,7 +131,9 @@ def read_head(folder: Path) -> Head:
     if not path.is_file():
         if is_store(folder / TEST):
             return FeatureStore(folder / TEST).head
-        raise InputError(f"{folder} has no {HEAD}: a feature folder holds the weight and bias of the last layer")
+        raise InputError(
+            f"{folder} has no {HEAD}: a feature folder holds the weight and bias of the last layer"
+        )
     tensors = load_file(path)
     if "weight" not in tensors:
         raise FormatError(f"{path} holds {sorted(tensors)}, expected weight (C, D) and bias (C,)")

@@ -136,7 +136,9 @@ def own_protocol(
         raise InputError(f"--fit and --id are both {fit}: scores of data they were fitted on mean nothing")
     for outliers in ood:
         if outliers in (FIT, TEST, "average") or "/" in outliers:
-            raise InputError(f"an OOD set cannot be called {outliers!r}: choose another NAME in --ood NAME=DIR")
+            raise InputError(
+                f"an OOD set cannot be called {outliers!r}: choose another NAME in --ood NAME=DIR"
+            )
     sets = tuple(Part(key, path=Path(place), kind=kind) for key, place in ood.items())
     return Protocol(
         name,

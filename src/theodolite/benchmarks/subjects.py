@@ -57,7 +57,9 @@ class Subject:
         for name, rows in {FIT: self.fit, TEST: self.test, **self.ood}.items():
             width = getattr(rows, "width", self.head.width)
             if width != self.head.width:
-                raise InputError(f"{self.name}, {name}: features have width {width}, the head {self.head.width}")
+                raise InputError(
+                    f"{self.name}, {name}: features have width {width}, the head {self.head.width}"
+                )
 
 
 def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
@@ -118,8 +120,19 @@ class Extraction:
         self.say = say
         self.progress = progress
 
-    def subject(self, spec: str, weights: Path | None = None, loaded: LoadedModel | None = None) -> Subject:
-        """The features of every set: extracted, resumed, or taken from complete stores."""
+    def subject(
+        self,
+        spec: str,
+        weights: Path | None = None,
+        loaded: LoadedModel | None = None,
+        backbone: str | None = None,
+    ) -> Subject:
+        """The features of every set: extracted, resumed, or taken from complete stores.
+
+        A model at hand is passed as ``loaded``; then ``spec`` is only its name.
+        """
+        if loaded is None:
+            backbone = backbone_of(spec)
         folder = self.cache / _slug(self.protocol.name) / _slug(spec)
         sets: dict[str, FeatureSet] = {}
         missing: dict[str, str] = {}
@@ -146,19 +159,25 @@ class Extraction:
                 progress=lambda done, total, part=part: self.progress(part.name, done, total),
             )
             sets[part.name] = StoreSet(folder / part.name)
-        return self._complete(spec, folder, sets, missing)
+        return self._complete(spec, backbone, folder, sets, missing)
 
     def _complete(
-        self, spec: str, folder: Path, sets: dict[str, FeatureSet], missing: dict[str, str]
+        self,
+        spec: str,
+        backbone: str | None,
+        folder: Path,
+        sets: dict[str, FeatureSet],
+        missing: dict[str, str],
     ) -> Subject:
         for name in (FIT, TEST):
             if name in missing:
-                raise InputError(f"{spec} cannot run on {self.protocol.name}: {name} is missing, {missing[name]}")
+                raise InputError(
+                    f"{spec} cannot run on {self.protocol.name}: {name} is missing, {missing[name]}"
+                )
         outliers = {part.name: sets[part.name] for part in self.protocol.ood if part.name in sets}
         if not outliers:
             lines = "; ".join(f"{name}: {why}" for name, why in missing.items())
             raise InputError(f"{spec} cannot run on {self.protocol.name}: no OOD set is present ({lines})")
-        backbone = backbone_of(spec)
         about = {"name": spec, "protocol": self.protocol.name, "backbone": backbone}
         write_json(folder / ABOUT, about)
         return Subject(
@@ -183,5 +202,3 @@ class Extraction:
 def _slug(text: str) -> str:
     """A spec as the name of a folder."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-")
-
-
