@@ -62,7 +62,8 @@ def markdown(results: Mapping[str, Any]) -> str:
         lines += [f"**{model}**: D = {facts['width']:,}, C = {facts['classes']:,}; {counts}{accuracy}.", ""]
     for grid in grids(results):
         lines += [f"## {grid.title}", "", *_markdown_rows(grid), "", f"{grid.legend}.", ""]
-    lines += _notes(results)
+    if notes := left_out(results):
+        lines += ["Left out:", "", *(f"- {note}" for note in notes), ""]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     return "\n".join([*lines, f"{versions}.", ""])
 
@@ -77,14 +78,14 @@ def _markdown_rows(grid: Grid) -> list[str]:
     return lines
 
 
-def _notes(results: Mapping[str, Any]) -> list[str]:
+def left_out(results: Mapping[str, Any]) -> list[str]:
     """What is not in the tables, and why."""
     lines = []
     for model, refused in results["refused"].items():
-        lines += [f"- {model}, {label}: {reason}" for label, reason in refused.items()]
+        lines += [f"{model}, {label}: {reason}" for label, reason in refused.items()]
     for model, facts in results["models"].items():
-        lines += [f"- {model}, {name} is missing: {reason}" for name, reason in facts["missing"].items()]
-    return ["Left out:", "", *lines, ""] if lines else []
+        lines += [f"{model}, {name} is missing: {reason}" for name, reason in facts["missing"].items()]
+    return lines
 
 
 def latex(results: Mapping[str, Any]) -> str:

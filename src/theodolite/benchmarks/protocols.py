@@ -1,4 +1,4 @@
-"""Protocols: which data a detector is fitted on, which held-out ID data and which OOD sets it is judged by."""
+"""Protocols: the data a detector is fitted on, the held-out ID data and the OOD sets it is judged by."""
 
 from __future__ import annotations
 

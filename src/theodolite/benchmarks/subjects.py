@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ..errors import InputError
@@ -156,7 +157,7 @@ class Extraction:
                 weights_file=None if weights is None else str(weights),
                 batch_size=self.batch_size,
                 running=self.running,
-                progress=lambda done, total, part=part: self.progress(part.name, done, total),
+                progress=partial(self.progress, part.name),
             )
             sets[part.name] = StoreSet(folder / part.name)
         return self._complete(spec, backbone, folder, sets, missing)

@@ -1,8 +1,9 @@
-"""Literature checks: the published figures of Outlier Exposure and of SCALE, from published weights and scores.
+"""Literature checks: figures of Outlier Exposure and of SCALE, from their published weights and scores.
 
-Both count FPR95 with OOD as the positive class. Outlier Exposure (Hendrycks et al., ICLR 2019) judges MSP on a
-small ConvNet by 2,000 OOD samples, a mean of ten draws; all 10,000 differ from that by sampling alone, hence
-the tolerance of 0.3 points. SCALE (Xu et al., ICLR 2024) published its scores: every digit must come back.
+Both count FPR95 with OOD as the positive class. Outlier Exposure (Hendrycks et al., ICLR 2019) judges MSP on
+a small ConvNet by 2,000 OOD samples, a mean of ten draws; all 10,000 differ from that by sampling alone,
+hence the tolerance of 0.3 points. SCALE (Xu et al., ICLR 2024) published its scores: every digit must come
+back.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ with that of Fashion-MNIST. It says nothing of the training; ours is `demo.lenet
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ _DATA = (
     Need("notmnist", "test"),
 )
 _PIXELS = Pixels(size=28, mean=(0.0,), std=(1.0,))
-STATISTICS = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
+STATISTICS: dict[str, Callable[[Any], Any]] = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
 
 
 @experiment("mnist", "LeNet-5 on MNIST: distances to the boundary, and every score", *_DATA)
@@ -79,7 +81,7 @@ def distances(context: Context, subject: Subject) -> dict[str, Any]:
     """Mean, deviation and range of the largest distance to a boundary, beside the published ones."""
     context.say("mnist: distances to the decision boundary")
     scores = Scorer(subject, parse_entries(["distance"])).run().values["Distance"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for label, key, ood in (("MNIST", TEST, None), ("Fashion-MNIST", "fashion-mnist", "fashion-mnist")):
         cells = {
             cell.metric.removeprefix("distance-"): cell.printed
@@ -124,16 +126,18 @@ def convnet_subject(context: Context) -> Subject:
 def _train(context: Context) -> LeNet5:
     images, labels = (torch.from_numpy(part.copy()) for part in _digits(context.root))
     pixels = images.float().div_(255)[:, None]
-    epoch = iter(range(1, EPOCHS + 1))
+    epochs = count(1)
+
+    def told(loss: float) -> None:
+        context.say(f"training LeNet-5, epoch {next(epochs)} of {EPOCHS}: loss {loss:.4f}")
+
     return train(
         pixels,
         labels.long(),
         CLASSES,
         epochs=EPOCHS,
         seed=context.seed,
-        progress=lambda loss: context.say(
-            f"training LeNet-5, epoch {next(epoch)} of {EPOCHS}: loss {loss:.4f}"
-        ),
+        progress=told,
     )
 
 
