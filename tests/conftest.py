@@ -1,7 +1,4 @@
-"""Shared fixtures: where the real data is, hypothesis without a stopwatch, and no network.
-
-A missing download is an error at once, not after retries.
-"""
+"""Shared fixtures: where the real data is, hypothesis without a stopwatch, and no network."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# A missing download is an error at once, not after retries.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 

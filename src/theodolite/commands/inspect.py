@@ -46,7 +46,8 @@ def _store_facts(folder: Path, verify: bool) -> dict[str, Any]:
     return {
         "kind": "feature store",
         "state": state + checked,
-        "features": f"{len(store):,} × {store.width}, {recipe.dtype}, {store.shards} shard{'' if store.shards == 1 else 's'}",
+        "features": f"{len(store):,} × {store.width}, {recipe.dtype}",
+        "shards": f"{store.shards} of at most {manifest.shard_rows:,} samples",
         "classes": manifest.classes,
         "labels": "every sample has one" if store.labelled else "not for every sample",
         "unreadable": f"{len(store.skipped):,} left out"
