@@ -76,6 +76,7 @@ def bench(
     from ..benchmarks.forms import left_out, terminal_table
     from ..benchmarks.grid import grids
     from ..benchmarks.presence import data_root
+    from ..benchmarks.reporting import write_reports
     from ..benchmarks.results import Intervals
     from ..benchmarks.runner import run, write_files
     from ..features.extract import Running
@@ -109,6 +110,8 @@ def bench(
         console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
     files = write_files(outcome.results, output)
     console.print(Text(f"results in {', '.join(str(path) for path in files)}"), soft_wrap=True)
+    for page in write_reports(outcome, output, picture=gatherer.picture):
+        console.print(Text(f"report: {page.resolve()}"), soft_wrap=True)
 
 
 def choose_protocol(

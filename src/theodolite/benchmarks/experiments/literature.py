@@ -49,6 +49,7 @@ SCALE = {
     "texture": ("80.39 ± 3.93", "83.94 ± 0.35", "84.19 ± 0.78", "80.27 ± 0.46"),
     "places365": ("70.51 ± 5.98", "86.41 ± 1.92", "55.87 ± 4.83", "96.05 ± 0.59"),
 }
+SCALE_ACCURACY = "95.06 ± 0.30"
 
 
 @experiment(
@@ -122,9 +123,9 @@ def scale(root: Path) -> list[dict[str, Any]]:
             found = _spread([100 * getattr(run, metric) for run in runs])
             rows.append(_row("SCALE, ResNet-18", name, metric, found, value, found == value))
     found = _spread([100 * float((file["id_pred"] == file["id_label"]).mean()) for file in files])
-    rows.append(
-        _row("SCALE, ResNet-18", "cifar10", "id-accuracy", found, "95.06 ± 0.30", found == "95.06 ± 0.30")
-    )
+    # The files hold 9,000 of the 10,000 test images, so the accuracy agrees up to sampling only.
+    agrees = abs(float(found.split()[0]) - float(SCALE_ACCURACY.split()[0])) <= OE_TOLERANCE
+    rows.append(_row("SCALE, ResNet-18", "cifar10", "id-accuracy", found, SCALE_ACCURACY, agrees))
     return rows
 
 

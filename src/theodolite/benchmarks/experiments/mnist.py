@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ...data.idx import read_idx
-from ...demo.lenet import LeNet5, train
+from ...demo.lenet import LeNet5, one_thread, train
 from ...files import read_tensors, write_tensors
 from ...models import LoadedModel, load_model
 from ...models.preprocess import Pixels
@@ -123,6 +123,7 @@ def convnet_subject(context: Context) -> Subject:
     return _extracted(context, "OE ConvNet", loaded, None)
 
 
+@one_thread()
 def _train(context: Context) -> LeNet5:
     images, labels = (torch.from_numpy(part.copy()) for part in _digits(context.root))
     pixels = images.float().div_(255)[:, None]
