@@ -17,6 +17,7 @@ test: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/ora_speed.py
+	$(BIN)/python benchmarks/bench_cost.py --scale 0.1
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

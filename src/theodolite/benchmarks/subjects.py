@@ -59,7 +59,8 @@ class Subject:
             width = getattr(rows, "width", self.head.width)
             if width != self.head.width:
                 raise InputError(
-                    f"{self.name}, {name}: features have width {width}, but the head expects {self.head.width}"
+                    f"{self.name}, {name}: features have width {width}, "
+                    f"but the head expects {self.head.width}"
                 )
 
 
