@@ -1,4 +1,7 @@
-"""Shared fixtures: where the real data is, hypothesis without a stopwatch, and no network."""
+"""Shared fixtures: where the real data is, hypothesis without a stopwatch, and no network.
+
+A missing download is an error at once, not after retries.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A missing download is an error at once, not after retries.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_DATASETS_OFFLINE"] = "1"
 

@@ -197,5 +197,16 @@ class Scores:
         alpha = sum(self.logits(row).max() for row in self.train) / outside.sum()
         return float(energy(self.logits(z)) - alpha * np.linalg.norm((z - origin) @ residual))
 
+    def relative_energy(self, z: Vector) -> float:
+        width, count = len(z), len(self.train)
+        centred = self.train - self.mean
+        sigma = centred.T @ centred / count
+        scale, power = np.trace(sigma) / width, np.mean(sigma**2)
+        rho = min(1.0, (power + scale**2) / ((count + 1) * (power - scale**2 / width)))
+        shrunk = (1 - rho) * sigma + rho * scale * np.eye(width)
+        away = z - self.mean
+        logits = self.logits(z)
+        return float(energy(logits - logits.mean()) / np.sqrt(away @ np.linalg.solve(shrunk, away)))
+
     def mcm(self, z: Vector) -> float:
         return float(softmax(np.array([cosine(z, text) for text in self.weight])).max())

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .geometry import reciprocal_lengths, signed_distances
 from .head import Head
+from .metric import Mahalanobis
 
 
 class Margins(NamedTuple):
@@ -21,10 +22,14 @@ class Margins(NamedTuple):
 
 
 class Boundaries:
-    """The table of reciprocal boundary lengths of a head, kept in each precision and place it is used in."""
+    """The table of reciprocal boundary lengths of a head, kept in each precision and place it is used in.
 
-    def __init__(self, head: Head) -> None:
-        self._exact = reciprocal_lengths(head.boundary_lengths())
+    Lengths are Euclidean, or those of ``metric``.
+    """
+
+    def __init__(self, head: Head, metric: Mahalanobis | None = None) -> None:
+        lengths = head.boundary_lengths() if metric is None else metric.boundary_lengths(head)
+        self._exact = reciprocal_lengths(lengths)
         self._copies: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
     def table(self, like: Tensor) -> Tensor:

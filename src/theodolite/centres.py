@@ -13,6 +13,7 @@ from .boundaries import Margins
 from .errors import InputError
 from .geometry import signed_distances, squared_distances
 from .head import Head
+from .metric import Mahalanobis
 from .reference import Reference
 from .statistics import Needs
 
@@ -73,29 +74,42 @@ class Stand(NamedTuple):
 class Stations:
     """The fitted centres of one detector, with the logits of each."""
 
-    def __init__(self, centre: str | int, points: Tensor, head: Head) -> None:
+    def __init__(
+        self, centre: str | int, points: Tensor, head: Head, metric: Mahalanobis | None = None
+    ) -> None:
         self.centre = centre
         self.points = points
+        self.metric = metric
         self.logits = torch.addmm(head.bias.to(points), points, head.weight.to(points).T)
         self.squares = points.square().sum(dim=1)
-        self.reach = float(self.squares.max().sqrt())
 
     def stands(self, features: Tensor, margins: Margins) -> Iterator[Stand]:
         """The view from each centre in turn: one, but for the sums over several centres."""
         logits, squares, own = self.logits.to(features), self.squares.to(features), margins.predicted
         if self.centre == "predicted":
-            norm = _squared_norm(features, self.points.to(features).index_select(0, own))
+            norm = self._squared_norm(features, self.points.to(features).index_select(0, own))
             mine, others = logits.diagonal()[own, None], logits.index_select(0, own)
             yield Stand(signed_distances(mine, others, margins.reciprocal), norm, squares[own, None])
         elif self.centre == "target":
-            norm = squared_distances(features, self.points)
+            norm = self._squared_distances(features)
             mine, others = logits.T.index_select(0, own), logits.diagonal()[None]
             yield Stand(signed_distances(mine, others, margins.reciprocal), norm, squares[None])
         else:
             for point, seen, square in zip(self.points.to(features), logits, squares, strict=True):
                 distance = signed_distances(seen[own, None], seen[None], margins.reciprocal)
-                yield Stand(distance, _squared_norm(features, point), square)
+                yield Stand(distance, self._squared_norm(features, point), square)
 
+    def _squared_norm(self, features: Tensor, centre: Tensor) -> Tensor:
+        """‖z − μ‖² in the metric, (n, 1)."""
+        away = torch.sub(features, centre)
+        if self.metric is not None:
+            away = self.metric.coordinates(away)
+        return away.square_().sum(dim=1, keepdim=True)
 
-def _squared_norm(features: Tensor, centre: Tensor) -> Tensor:
-    return torch.sub(features, centre).square_().sum(dim=1, keepdim=True)
+    def _squared_distances(self, features: Tensor) -> Tensor:
+        """‖z − μ_k‖² in the metric for every centre, (n, K)."""
+        if self.metric is None:
+            return squared_distances(features, self.points)
+        shift = self.points.mean(dim=0)
+        rows = self.metric.coordinates(features.to(self.points) - shift)
+        return squared_distances(rows, self.metric.coordinates(self.points - shift)).to(features)

@@ -16,9 +16,7 @@ from .head import Head
 from .statistics import Needs, Statistics
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
-Batches: TypeAlias = Iterable[
-    ArrayLike | tuple[ArrayLike, ...] | tuple[ArrayLike, ArrayLike | None, ArrayLike | None] | list[ArrayLike]
-]
+Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike | None, ...] | list[ArrayLike]]
 
 # Entries of a batch cut from an array: small enough that its float64 copy stays below 40 MiB.
 _BATCH_ENTRIES = 2**22
@@ -104,11 +102,15 @@ def collect_views(
             ]
         for view, statistics in zip(views, gathered, strict=True):
             if view.needs.anything:
-                statistics.update(view.apply(prepared), batch_labels, batch_ids)
+                rows = view.apply(prepared)
+                predicted = None
+                if view.needs.class_accuracy and head is not None:
+                    predicted = head.logits(rows).argmax(dim=1)
+                statistics.update(rows, batch_labels, batch_ids, predicted)
     if not gathered:
         raise InputError("features are empty: the iterable gave no batch")
     for statistics in gathered:
-        if statistics.needs.class_means and int((statistics.moments.counts > 0).sum()) < 2:
+        if statistics.needs.labels and int((statistics.moments.counts > 0).sum()) < 2:
             raise InputError("labels hold one class only: class means need samples of at least two classes")
     return [Reference(head, part, view.key) for view, part in zip(views, gathered, strict=True)]
 

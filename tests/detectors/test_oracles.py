@@ -35,6 +35,7 @@ ORACLES: dict[str, Callable[[oracles.Scores, oracles.Vector], float]] = {
     "neco": oracles.Scores.neco,
     "vim": lambda scores, z: scores.vim(z, dimension=len(z) // 2),
     "mcm": oracles.Scores.mcm,
+    "relative-energy": oracles.Scores.relative_energy,
 }
 
 

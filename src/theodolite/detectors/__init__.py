@@ -20,10 +20,14 @@ from .ora import ORA, Sighting
 from .pcos import PCos
 from .rcos import RCos
 from .registry import Record, create, detector_record, list_detectors
+from .relative_energy import RelativeEnergy
 from .rmds import RMDS
 from .ssd import SSDPlus
 from .storage import load
 from .vim import ViM
+
+# The score to start with: chosen by the study in docs/metric.md.
+RECOMMENDED = "relative-energy"
 
 __all__ = [
     "CSI",
@@ -36,6 +40,7 @@ __all__ = [
     "NECO",
     "ODIN",
     "ORA",
+    "RECOMMENDED",
     "RMDS",
     "Detector",
     "Distance",
@@ -46,6 +51,7 @@ __all__ = [
     "PCos",
     "RCos",
     "Record",
+    "RelativeEnergy",
     "SSDPlus",
     "Sighting",
     "ViM",

@@ -16,18 +16,18 @@ from typing import Generic, NamedTuple
 import torch
 from torch import Tensor
 
+from ..aggregation import aggregate_angles, check_aggregation, class_reliability, weight_needs
 from ..arrays import AnyArray, like
 from ..boundaries import Boundaries, Margins
 from ..centres import Stand, Stations, centre_needs, centre_points, check_centre
 from ..errors import InputError
 from ..geometry import Triangle, sphere_triangle, triangle
+from ..metric import check_metric, metric_needs, recall_metric, remember_metric
 from ..reference import Reference
 from ..shaping import Shaping
 from ..statistics import Needs
 from .base import Detector
 from .registry import register
-
-AGGREGATES = ("max", "mean", "min")
 
 # A row is worked again in float64 where float32 has too few digits for it. With ρ = ‖z‖·max‖w‖ + max|b|, the
 # scale that logits are rounded at: all margins of the row are below this share of ρ, …
@@ -65,41 +65,59 @@ class ORA(Detector):
         ``"target"``, the mean of the predicted class or of the class across the boundary; an ``int`` k, the
         mean of class k; ``"max"``, ``"min"``, ``"median"``, element-wise; ``"sum-classes"``, the sum of the
         scores from every class mean (C times the cost); ``"sum-extremes"``, from max, min and median.
-    aggregate: over the other classes, ``"max"`` (the paper's choice), ``"mean"`` or ``"min"``.
+    aggregate: over the other classes, ``"max"`` (the paper's choice), ``"mean"``, ``"rms"`` or ``"min"``.
+    metric: ``"euclidean"`` (the paper's choice), or ``"mahalanobis"``, the triangle measured in the metric of
+        the ID features' covariance (one more product with a D×D factor), shrunk by ``shrinkage``.
+    class_weights: emphasise reliable classes, by ``"variance"`` (inverse, of the class's ID features) or
+        ``"accuracy"`` (of the head on the class's ID samples): in the mean or rms over the boundaries, or
+        over the centres of ``"sum-classes"``.
     project_to_sphere: cosine heads only; put the projection back on the sphere, as the authors' code does.
     """
 
     centres: Tensor
+    weights: Tensor
 
     def __init__(
         self,
         *,
         centre: str | int = "mean",
         aggregate: str = "max",
+        metric: str = "euclidean",
+        shrinkage: str = "oas",
+        class_weights: str | None = None,
         project_to_sphere: bool = False,
         shaping: Shaping | str | None = None,
     ) -> None:
         super().__init__(shaping=shaping)
-        if aggregate not in AGGREGATES:
-            raise InputError(f"aggregate must be one of {', '.join(AGGREGATES)}, got {aggregate!r}")
+        check_metric(metric, shrinkage)
+        if project_to_sphere and metric != "euclidean":
+            raise InputError("project_to_sphere speaks of the Euclidean unit sphere: use metric='euclidean'")
         self.centre = check_centre(centre)
         self.aggregate = aggregate
+        check_aggregation(aggregate, class_weights, several_centres=centre == "sum-classes")
+        self.metric = metric
+        self.shrinkage = shrinkage
+        self.class_weights = class_weights
         self.project_to_sphere = project_to_sphere
 
     @property
     def needs(self) -> Needs:
-        return centre_needs(self.centre)
+        return centre_needs(self.centre) | metric_needs(self.metric) | weight_needs(self.class_weights)
 
     def _fit(self, reference: Reference) -> None:
         assert reference.head is not None
         if self.project_to_sphere and not reference.head.unit_features:
             raise InputError("project_to_sphere needs a cosine head: Head.cosine(text_embeddings)")
         self.register_buffer("centres", centre_points(self.centre, reference))
+        remember_metric(self, reference)
+        if self.class_weights is not None:
+            self.register_buffer("weights", class_reliability(self.class_weights, reference))
 
     def _build(self) -> None:
         assert self.head is not None
-        self._boundaries = Boundaries(self.head)
-        self._stations = Stations(self.centre, self.centres, self.head)
+        metric = recall_metric(self)
+        self._boundaries = Boundaries(self.head, metric)
+        self._stations = Stations(self.centre, self.centres, self.head, metric)
         self._weight_scale = float(torch.linalg.vector_norm(self.head.weight, dim=1).max())
         self._bias_scale = float(self.head.bias.abs().max())
 
@@ -107,11 +125,16 @@ class ORA(Detector):
         margins = self._boundaries.margins(logits)
         scores = features.new_zeros(len(features))
         faint = torch.zeros(len(features), dtype=torch.bool, device=features.device)
-        for stand in self._stations.stands(features, margins):
+        for station, stand in enumerate(self._stations.stands(features, margins)):
             seen = self._triangle(margins, stand)
-            scores += self._aggregate(seen, margins)
+            if self._weighs_centres:
+                score = aggregate_angles(seen, margins, self.aggregate) * self.weights[station].to(scores)
+            else:
+                weights = None if self.class_weights is None else self.weights
+                score = aggregate_angles(seen, margins, self.aggregate, weights)
+            scores += score
             if features.dtype != torch.float64:
-                faint |= self._too_faint(margins, stand, seen)
+                faint |= self._too_faint(features, margins, stand, seen)
         if bool(faint.any()):
             exact = features[faint].double()
             scores[faint] = self._score(exact, self._logits(exact)).to(scores.dtype)
@@ -123,25 +146,21 @@ class ORA(Detector):
         cosine = (1 + stand.centre_square - stand.squared_norm) / 2  # ⟨μ, z⟩, for ‖z‖ = 1
         return sphere_triangle(margins.distance, stand.centre_distance, stand.squared_norm, cosine)
 
-    def _aggregate(self, seen: Triangle, margins: Margins) -> Tensor:
-        if self.aggregate == "max":
-            return seen.largest_angle()
-        if self.aggregate == "mean":
-            return seen.angles().sum(dim=1) / self._boundaries.counts(margins)
-        angles = seen.angles().masked_fill_(margins.reciprocal == 0, torch.inf)
-        smallest = angles.amin(dim=1)
-        return torch.where(torch.isinf(smallest), 0, smallest)
+    @property
+    def _weighs_centres(self) -> bool:
+        return self.class_weights is not None and self.centre == "sum-classes"
 
-    def _too_faint(self, margins: Margins, stand: Stand, seen: Triangle) -> Tensor:
+    def _too_faint(self, features: Tensor, margins: Margins, stand: Stand, seen: Triangle) -> Tensor:
         """Rows that float32 cannot resolve (or that overflowed in it)."""
         if self.project_to_sphere:
             return torch.ones_like(margins.predicted, dtype=torch.bool)
         norm = stand.squared_norm.amin(dim=1).sqrt()
-        rounding = (norm + self._stations.reach) * self._weight_scale + self._bias_scale
+        size = torch.linalg.vector_norm(features, dim=1)
+        rounding = size * self._weight_scale + self._bias_scale
         clear = margins.widest[:, 0] > _MARGIN_SHARE * rounding
         upright = seen.height.amin(dim=1) >= _HEIGHT_SHARE * stand.squared_norm.amax(dim=1).sqrt()
         sharp = rounding * margins.reciprocal.amax(dim=1) <= _BLUR_LIMIT * norm
-        return ~(clear & upright & sharp)
+        return torch.logical_not(clear & upright & sharp)
 
     # ------------------------------------------------------------------ a closer look
 

@@ -1,0 +1,59 @@
+"""Relative Energy: the evidence for the classes over the feature's deviation from ID data, in its own metric.
+
+    s(z) = log Σ_c exp(l_c − l̄) / ‖z − μ‖_Σ,   ‖x‖²_Σ = xᵀ Σ⁻¹ x
+
+with l̄ the mean logit, μ and Σ mean and shrunk covariance of the ID features (OAS, no knob). fDBD and ORA ask
+how far the boundaries are at a given deviation from the mean; this asks it of all of them at once, and
+measures the deviation in units of what ID features do. Adding the same function to all logits changes
+nothing, and without shrinkage neither does any invertible affine map of the feature space.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..metric import check_metric, metric_needs, recall_metric, remember_metric
+from ..reference import Reference
+from ..shaping import Shaping
+from ..statistics import Needs
+from .base import Detector
+from .registry import register
+
+
+@register(
+    "relative-energy",
+    title="Relative Energy",
+    paper="theodolite, docs/metric.md",
+    year=2026,
+    formula="log Σ_c exp(l_c − l̄) / ‖z − μ‖_Σ",
+)
+class RelativeEnergy(Detector):
+    """theodolite's own recommendation. 0 where z = μ. shrinkage: as in ORA."""
+
+    mean: Tensor
+    metric = "mahalanobis"
+
+    def __init__(self, *, shrinkage: str = "oas", shaping: Shaping | str | None = None) -> None:
+        super().__init__(shaping=shaping)
+        check_metric(self.metric, shrinkage)
+        self.shrinkage = shrinkage
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(mean=True) | metric_needs(self.metric)
+
+    def _fit(self, reference: Reference) -> None:
+        self.register_buffer("mean", reference.statistics.moments.mean)
+        remember_metric(self, reference)
+
+    def _build(self) -> None:
+        self._metric = recall_metric(self)
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        assert self._metric is not None
+        deviation = torch.linalg.vector_norm(
+            self._metric.coordinates(features - self.mean.to(features)), dim=1
+        )
+        evidence = torch.logsumexp(logits, dim=1) - logits.mean(dim=1)
+        return torch.where(deviation > 0, evidence / deviation, torch.zeros_like(deviation))
