@@ -3,7 +3,7 @@
     write_report(ReportData(title=…, evaluation=…, id_name=…), Path("report.html"))
 
 Tables and samples are plain HTML, readable without scripts; the histograms and ROC curves are drawn by
-`assets/report.js` from the embedded scores.
+`assets/explorer.js` from the embedded scores.
 """
 
 from .data import ReportData, SampleCard

@@ -76,7 +76,7 @@ def _table(data: ReportData, view: MetricView) -> str:
         for column in columns
     }
     marked = {column: marks(values, view.lower_is_better) for column, values in shown.items()}
-    any_published = any((d, c, view.name) in data.published for d in detectors for c in columns)
+    compared = {c for c in columns if any((d, c, view.name) in data.published for d in detectors)}
     # The first click sorts the best to the top; names from A to Z.
     direction = "ascending" if view.lower_is_better else "descending"
     heads = [_head("detector", "ascending"), *(_head(column, direction) for column in columns)]
@@ -86,15 +86,14 @@ def _table(data: ReportData, view: MetricView) -> str:
             _cell(
                 shown[column][place],
                 marked[column][place],
-                data.published.get((detector, column, view.name)),
-                data.digits,
+                _beside(data, detector, column, view.name) if column in compared else "",
             )
             for column in columns
         )
         + "</tr>"
         for place, detector in enumerate(detectors)
     ]
-    reading = "Measured, and small beside it as published. " if any_published else ""
+    reading = "Measured, and small beside it as published. " if compared else ""
     return (
         f'<div class="table" role="tabpanel" id="table-{view.name}" aria-labelledby="tab-{view.name}">'
         f'<div class="scroll" tabindex="0"><table><caption>{view.title} in %</caption>'
@@ -111,7 +110,12 @@ def _head(name: str, direction: str) -> str:
     )
 
 
-def _cell(printed: str, mark: str, published: float | None, digits: int) -> str:
+def _beside(data: ReportData, detector: str, column: str, metric: str) -> str:
+    """The published number; an empty place where there is none keeps the measured ones under each other."""
+    published = data.published.get((detector, column, metric))
+    return f' <small title="published">{"" if published is None else f"{published:.{data.digits}f}"}</small>'
+
+
+def _cell(printed: str, mark: str, beside: str) -> str:
     tag = {"best": "b", "second": "u"}.get(mark, "span")
-    beside = "" if published is None else f' <small title="published">{published:.{digits}f}</small>'
     return f'<td data-value="{printed}"><{tag} class="measured">{printed}</{tag}>{beside}</td>'

@@ -26,7 +26,7 @@ def write_report(data: ReportData, path: Path) -> Path:
 
 def render(data: ReportData) -> str:
     """The page as text. The browser is told to run and to load nothing but what is in it."""
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = _asset("report.css"), _asset("page.js") + _asset("explorer.js")
     names, sets = list(data.evaluation.metrics), data.evaluation.ood_names
     return Template(_asset("report.html")).substitute(
         policy=f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
@@ -88,7 +88,7 @@ def _options(names: Sequence[str], chosen: str) -> str:
 def _samples(data: ReportData) -> str:
     by = escape(data.shown_first)
     suspicious = f"In-distribution, and yet {by} scores them lowest."
-    deceptive = f"Never seen in training, and yet {by} scores them highest."
+    deceptive = f"Out-of-distribution, and yet {by} scores them highest."
     return _sample_section("suspicious", "Most suspicious ID", suspicious, data.suspicious_id) + (
         _sample_section("deceptive", "Most deceptive OOD", deceptive, data.deceptive_ood)
     )
