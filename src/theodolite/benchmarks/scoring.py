@@ -150,7 +150,7 @@ class Scorer:
         if path is None or not path.is_file():
             return None
         try:
-            tensors, _ = read_tensors(path)
+            tensors, _ = read_tensors(path, _FORMAT)
         except FormatError:
             return None  # damaged: computed again and replaced
         return tensors["scores"].numpy()

@@ -40,6 +40,7 @@ _DATA = (
     Need("fashion-mnist", "test"),
     Need("notmnist", "test"),
 )
+_WEIGHTS = "theodolite-weights/1"
 _PIXELS = Pixels(size=28, mean=(0.0,), std=(1.0,))
 STATISTICS: dict[str, Callable[[Any], Any]] = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
 
@@ -109,11 +110,11 @@ def lenet_subject(context: Context) -> Subject:
     weights = context.cache / f"lenet5-mnist-{EPOCHS}-epochs-seed-{context.seed}.safetensors"
     model = LeNet5(CLASSES)
     if weights.is_file():
-        model.load_state_dict(read_tensors(weights)[0])
+        model.load_state_dict(read_tensors(weights, _WEIGHTS)[0])
     else:
         model = _train(context)
         weights.parent.mkdir(parents=True, exist_ok=True)
-        write_tensors(weights, model.state_dict(), {"format": "theodolite-weights/1", "epochs": EPOCHS})
+        write_tensors(weights, model.state_dict(), {"format": _WEIGHTS, "epochs": EPOCHS})
     return _extracted(context, "LeNet-5", _loaded("LeNet-5", model.eval()), "lenet5")
 
 
