@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from command_server import run as command
 from theodolite.benchmarks.documents import document
 from theodolite.benchmarks.entries import parse_entries
 from theodolite.benchmarks.experiments import Need, experiments
@@ -132,3 +133,27 @@ def test_needs_say_what_is_not_there(tmp_path: Path) -> None:
     assert "THEODOLITE_DATA" in str(Need("oe-mnist").missing(None))
     (tmp_path / "oe-mnist").mkdir()
     assert Need("oe-mnist").missing(tmp_path) is None
+
+
+def test_the_command_lists_what_can_run_and_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    listed = command("reproduce", "--root", tmp_path / "data", env={"COLUMNS": "160"})
+    assert listed.code == 0, listed.err
+    assert all(name in listed.out for name in ("imagenet-backbones", "mnist-distances", "fig:sine"))
+    asked = command("reproduce", "centring", "--root", tmp_path / "data", "-o", tmp_path / "out")
+    assert asked.code == 0, asked.err
+    assert "missing: svhn (test)" in asked.out
+    assert "missing: checkpoint of resnet18-scl" in asked.out
+    assert "centring cannot run here: cifar10-densenet: not below the data root" in asked.out
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_writes_what_it_prints(tmp_path: Path, data_root: Path) -> None:
+    where = ("--root", data_root, "--cache", tmp_path / "cache", "-o", tmp_path)
+    made = command("reproduce", "tab:ablation_score_agg", *where)
+    assert made.code == 0, made.err
+    for folder in CHECKED:
+        results = json.loads((tmp_path / f"aggregation-{folder}.json").read_text(encoding="utf-8"))
+        assert results["command"] == "theodolite reproduce aggregation"
+        for cell in results["cells"]:
+            assert f"{cell['fpr95']:.2f}" in made.out
