@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-
 PEERS := $(VENV)/.peers
 
 .PHONY: demo test test-peers bench clean
@@ -15,7 +14,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # The same scores in other libraries: pytorch-ood, faiss.
 test-peers: $(PEERS)
@@ -23,7 +22,9 @@ test-peers: $(PEERS)
 
 # Each script runs, even after one that broke a promise.
 bench: $(PEERS)
-	status=0; for script in benchmarks/*_speed.py; do echo "== $$script"; $(BIN)/python $$script || status=1; done; exit $$status
+	status=0; for script in benchmarks/*_speed.py "benchmarks/bench_cost.py --scale 0.1"; do \
+	  echo "== $$script"; $(BIN)/python $$script || status=1; \
+	done; exit $$status
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -6,12 +6,15 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    """Enter the commands that lead from a model and pictures to verdicts, in this order."""
+    """Enter the commands: from a model and pictures to verdicts, then the benchmarks."""
+    from .bench import bench
+    from .data import data
     from .extract import extract
     from .fit import fit
     from .inspect import inspect
     from .models import models
+    from .reproduce import reproduce
     from .score import score
 
-    for command in (models, extract, fit, score, inspect):
+    for command in (models, extract, fit, score, inspect, data, bench, reproduce):
         app.command()(command)
