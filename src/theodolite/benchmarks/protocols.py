@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,17 +58,6 @@ class Protocol:
     @property
     def parts(self) -> tuple[Part, ...]:
         return (self.fit, self.test, *self.ood)
-
-    def restricted(self, names: Sequence[str]) -> Protocol:
-        """The same protocol with only some of its OOD sets."""
-        return Protocol(
-            self.name,
-            self.title,
-            self.fit,
-            self.test,
-            tuple(part for part in self.ood if part.name in names),
-            self.options,
-        )
 
 
 def _built_in(

@@ -148,7 +148,7 @@ def _cards(
         class_name=lambda label: names[label] if names is not None and label < len(names) else str(label),
         labels=labels if name == TEST else None,
         picture=lambda place: picture(name, order[place]),
-        sample_id=lambda place: f"{name} #{order[place]}",
+        sample_id=lambda place: f"#{order[place]}",
     )
 
 
