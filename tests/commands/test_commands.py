@@ -94,7 +94,7 @@ def test_the_guard_carries_everything(folder: Path) -> None:
     assert len(guard.calibration) == pytest.approx(48, abs=20)
     shown = run("inspect", folder / "guard.safetensors")
     assert shown.code == 0
-    for word in ("guard", "ORA", "held-out scores", MODEL[1], guard.provenance.weights):
+    for word in ("guard", "Relative Energy", "held-out scores", MODEL[1], guard.provenance.weights):
         assert word in shown.out
 
 

@@ -1,4 +1,4 @@
-"""The demo's page: every score, and the samples that ORA finds most out of place."""
+"""The demo's page: every score, and the samples that the recommended one finds most out of place."""
 
 from __future__ import annotations
 
@@ -30,12 +30,16 @@ def write_demo_report(
     seen: dict[str, Tensor],
     accuracy: float,
     chosen: str,
+    drawn: str,
     epochs: int,
     seed: int,
 ) -> Path:
-    """Write the report of a demo run; ``chosen`` is the detector whose samples and scores come first."""
+    """Write the report of a demo run.
+
+    ``chosen`` is the detector whose scores and samples come first, ``drawn`` the ORA that draws triangles.
+    """
     suspicious = sample_cards(
-        detectors[chosen],
+        detectors[drawn],
         id_features,
         evaluation.id_scores[chosen],
         lowest=True,
@@ -48,7 +52,7 @@ def write_demo_report(
         card
         for ood, rows in seen.items()
         for card in sample_cards(
-            detectors[chosen],
+            detectors[drawn],
             rows,
             evaluation.ood_scores[chosen][ood],
             lowest=False,
