@@ -1,4 +1,7 @@
-"""Shared fixtures: where the real data is, and hypothesis without a stopwatch."""
+"""Shared fixtures: where the real data is, hypothesis without a stopwatch, and no network.
+
+A missing download is an error at once, not after retries.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_DATASETS_OFFLINE"] = "1"
 
 settings.register_profile(
     "house", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]

@@ -30,6 +30,8 @@ from .detectors import (
     load,
 )
 from .ensemble import Ensemble
+from .features.store import FeatureStore
+from .guard import Guard
 from .head import Head
 from .shaping import ASHB, ASHP, ASHS, ReAct, Scale
 
@@ -56,6 +58,8 @@ __all__ = [
     "Distance",
     "Energy",
     "Ensemble",
+    "FeatureStore",
+    "Guard",
     "Head",
     "MahaPlus",
     "MaxLogit",

@@ -1,4 +1,4 @@
-"""`python -m theodolite`."""
+"""`python -m theodolite` is the `theodolite` command."""
 
 from .cli import main
 

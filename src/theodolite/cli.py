@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from ._version import __version__
+from .commands import register
 from .errors import TheodoliteError
 
 app = typer.Typer(
@@ -60,10 +62,14 @@ def demo(
     console.print(f"\n{len(result.files)} pictures in [bold]{output.resolve()}[/bold]")
 
 
+register(app)
+
+
 def main() -> None:
     """Run the command; errors of ours are one paragraph and exit code 2, never a traceback."""
     try:
         app()
     except TheodoliteError as error:
-        Console(stderr=True).print(f"[bold red]error:[/bold red] {error}", highlight=False)
+        message = Text.assemble(("error: ", "bold red"), str(error))
+        Console(stderr=True).print(message, soft_wrap=True)
         raise SystemExit(2) from error

@@ -17,8 +17,39 @@ class FormatError(TheodoliteError, ValueError):
     """A file is not one of ours, or is damaged."""
 
 
+class StorageError(TheodoliteError, OSError):
+    """A file cannot be written; nothing that was on disk before is lost."""
+
+
 class MissingExtraError(TheodoliteError, ImportError):
     """An optional dependency is absent; the message is the one line that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"{package} is not installed: pip install 'theodolite[{extra}]'")
+
+
+class CaptureError(TheodoliteError, ValueError):
+    """The features and the head of a model cannot be told apart: the message says what differs."""
+
+
+class ModelError(TheodoliteError, ValueError):
+    """A model cannot be built, or its weights are absent or do not fit."""
+
+
+class UnreadableImageError(TheodoliteError, OSError):
+    """A picture cannot be decoded; the message names it.
+
+    The message is the first argument alone, so that the error survives the way out of a worker process.
+    """
+
+    def __init__(self, message: str, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+    @classmethod
+    def of(cls, path: str, reason: str) -> "UnreadableImageError":
+        return cls(
+            f"{path} cannot be read as an image ({reason}): replace or remove it, or skip such files with "
+            f"--skip-unreadable",
+            path,
+        )

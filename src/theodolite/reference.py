@@ -16,7 +16,9 @@ from .head import Head
 from .statistics import Needs, Statistics
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
-Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike, ...] | list[ArrayLike]]
+Batches: TypeAlias = Iterable[
+    ArrayLike | tuple[ArrayLike, ...] | tuple[ArrayLike, ArrayLike | None, ArrayLike | None] | list[ArrayLike]
+]
 
 # Entries of a batch cut from an array: small enough that its float64 copy stays below 40 MiB.
 _BATCH_ENTRIES = 2**22

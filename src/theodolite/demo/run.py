@@ -19,6 +19,7 @@ from ..report import figures
 from ..report.tables import evaluation_table
 from .data import KNOWN_DIGITS, Pictures, load_pictures
 from .lenet import LeNet5, features, train
+from .photos import judge_photos
 
 _DRAWN = "ORA"
 
@@ -47,6 +48,7 @@ def run_demo(output: Path, *, epochs: int, seed: int, console: Console) -> DemoR
     )
     console.print(evaluation_table(evaluation, title="What the network never saw"))
     files = _draw(output, pictures, detectors, evaluation, id_features, seen)
+    files += judge_photos(output, console)
     return DemoResult(correct, evaluation, files)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,10 +27,12 @@ def fit_many(
     *,
     head: Head | None = None,
     ids: ArrayLike | None = None,
+    on_refusal: Callable[[Detector, InputError], None] | None = None,
 ) -> None:
     """Fit all detectors on the same ID features; the same as fitting each alone, but the data is read once.
 
     A shaping that learns a threshold (ReAct) reads the data once more, before everything else.
+    ``on_refusal`` is told of a detector that refuses what it was given; without it the refusal is raised.
     """
     if not detectors:
         raise InputError("detectors is empty: nothing to fit")
@@ -45,7 +47,12 @@ def fit_many(
         zip(views, collect_views(features, labels, head=head, views=[*views.values()], ids=ids), strict=True)
     )
     for detector in detectors:
-        detector._adopt(references[detector.view_key, detector.bank_seed])
+        try:
+            detector._adopt(references[detector.view_key, detector.bank_seed])
+        except InputError as error:
+            if on_refusal is None:
+                raise
+            on_refusal(detector, error)
 
 
 def _learn_shapings(

@@ -1,0 +1,87 @@
+"""The published numbers that belong beside a measured one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import published
+from .entries import Entry
+from .protocols import PROTOCOLS
+from .subjects import Subject
+
+AVERAGE = published.AVERAGE
+
+
+def published_beside(subject: Subject, entry: Entry, ood: str, metric: str) -> list[dict[str, Any]]:
+    """All printed cells for one model, entry, OOD set and metric; none for a model the paper does not have."""
+    if subject.protocol is None or subject.backbone is None or not _comparable(subject, ood):
+        return []
+    options = entry.published_options()
+    if subject.head.unit_features:
+        options["head"] = "zero-shot"
+    return _cells(subject.protocol, entry.name, ood, metric, options, backbone=subject.backbone)
+
+
+def published_ensemble(
+    subjects: Sequence[Subject], entry: Entry, ood: str, metric: str
+) -> list[dict[str, Any]]:
+    """The same for the sum of the scores of several models."""
+    backbones = sorted(subject.backbone for subject in subjects if subject.backbone is not None)
+    protocol = subjects[0].protocol
+    known = len(backbones) == len(subjects) and all(_comparable(subject, ood) for subject in subjects)
+    if protocol is None or not known:
+        return []
+    options = {**entry.published_options(), "ensemble": backbones}
+    return _cells(protocol, entry.name, ood, metric, options)
+
+
+def _comparable(subject: Subject, ood: str) -> bool:
+    """An average compares with the paper's only over the paper's sets."""
+    if ood != AVERAGE or subject.protocol not in PROTOCOLS:
+        return True
+    return set(subject.ood) == {part.name for part in PROTOCOLS[subject.protocol].ood}
+
+
+def _cells(
+    protocol: str,
+    detector: str,
+    ood: str,
+    metric: str,
+    options: Mapping[str, Any],
+    backbone: str | None = None,
+) -> list[dict[str, Any]]:
+    found = published.lookup(
+        protocol=protocol,
+        backbone=backbone,
+        detector=detector,
+        ood=_spelling(protocol, ood),
+        metric=metric,
+        options=options,
+    )
+    return [
+        {
+            "printed": cell.printed,
+            "table": cell.table,
+            "row": cell.row,
+            "column": cell.column,
+            "caveats": [f"{caveat.kind}: {caveat.note}" for caveat in cell.caveats],
+        }
+        for cell in found
+    ]
+
+
+def _spelling(protocol: str, ood: str) -> str:
+    """The paper's name of an OOD set."""
+    parts = PROTOCOLS[protocol].ood if protocol in PROTOCOLS else ()
+    return next((part.published or part.name for part in parts if part.name == ood), ood)
+
+
+def shown(cells: Sequence[Mapping[str, Any]]) -> str | None:
+    """One printed number for a table: the first cell, with † where tables disagree or it has a caveat."""
+    if not cells:
+        return None
+    doubtful = len({cell["printed"] for cell in cells}) > 1 or any(
+        not caveat.startswith("unstated") for cell in cells for caveat in cell["caveats"]
+    )
+    return cells[0]["printed"] + ("†" if doubtful else "")

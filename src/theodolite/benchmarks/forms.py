@@ -1,0 +1,147 @@
+"""The forms of a table: terminal, Markdown, LaTeX, CSV. All print the cells of one `Grid`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from ..metrics import METRICS
+from .beside import shown
+from .grid import Grid, GridCell, grids, printed
+from .results import TABLED
+
+_TERMINAL = ("", "bold", "underline")
+_MARKDOWN = ("{}", "**{}**", "<u>{}</u>")
+_LATEX = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
+_LATEX_SIGNS = {
+    "&": r"\&",
+    "%": r"\%",
+    "_": r"\_",
+    "#": r"\#",
+    "ε": r"$\varepsilon$",
+    "†": r"$^{\dagger}$",
+    "↓": r"$\downarrow$",
+    "↑": r"$\uparrow$",
+}
+CSV_COLUMNS = ("model", "score", "ood", "metric", "value", "low", "high", "published")
+
+
+def terminal_table(grid: Grid) -> Table:
+    table = Table(
+        title=grid.title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        caption=grid.legend,
+        caption_justify="left",
+    )
+    table.add_column("score", no_wrap=True)
+    for column in grid.columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for label, row in grid.rows:
+        table.add_row(Text(label), *(_terminal_cell(cell) for cell in row))
+    return table
+
+
+def _terminal_cell(cell: GridCell) -> Text:
+    text = Text(cell.value, style=_TERMINAL[cell.rank])
+    return Text.assemble(text, (f" {cell.extras}", "dim")) if cell.extras else text
+
+
+def markdown(results: Mapping[str, Any]) -> str:
+    """All tables of a run, with the command that made them."""
+    lines = [f"# {results['title']}", "", f"Made by `{results['command']}`.", ""]
+    for model, facts in results["models"].items():
+        counts = ", ".join(f"{name} {count:,}" for name, count in facts["samples"].items())
+        accuracy = "" if facts["accuracy"] is None else f"; ID accuracy {printed(facts['accuracy'])} %"
+        lines += [f"**{model}**: D = {facts['width']:,}, C = {facts['classes']:,}; {counts}{accuracy}.", ""]
+    for grid in grids(results):
+        lines += [f"## {grid.title}", "", *_markdown_rows(grid), "", f"{grid.legend}.", ""]
+    lines += _notes(results)
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    return "\n".join([*lines, f"{versions}.", ""])
+
+
+def _markdown_rows(grid: Grid) -> list[str]:
+    lines = ["| score | " + " | ".join(grid.columns) + " |", "|---|" + "---:|" * len(grid.columns)]
+    for label, row in grid.rows:
+        cells = [
+            " ".join(filter(None, (_MARKDOWN[cell.rank].format(cell.value), cell.extras))) for cell in row
+        ]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _notes(results: Mapping[str, Any]) -> list[str]:
+    """What is not in the tables, and why."""
+    lines = []
+    for model, refused in results["refused"].items():
+        lines += [f"- {model}, {label}: {reason}" for label, reason in refused.items()]
+    for model, facts in results["models"].items():
+        lines += [f"- {model}, {name} is missing: {reason}" for name, reason in facts["missing"].items()]
+    return ["Left out:", "", *lines, ""] if lines else []
+
+
+def latex(results: Mapping[str, Any]) -> str:
+    """A booktabs table for every metric and model."""
+    parts = []
+    for grid in grids(results):
+        head = " & ".join(["Score", *(_escaped(column) for column in grid.columns)])
+        body = [
+            " & ".join([_escaped(label), *(_latex_cell(cell) for cell in row)]) + r" \\"
+            for label, row in grid.rows
+        ]
+        parts += [
+            r"\begin{table}[t]",
+            r"\centering",
+            rf"\caption{{{_escaped(grid.title)}: {_escaped(grid.legend)}.}}",
+            rf"\begin{{tabular}}{{l{'r' * len(grid.columns)}}}",
+            r"\toprule",
+            rf"{head} \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def _latex_cell(cell: GridCell) -> str:
+    value = _LATEX[cell.rank].format(cell.value)
+    return f"{value} {_escaped(cell.extras)}" if cell.extras else value
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX_SIGNS.get(sign, sign) for sign in text)
+
+
+def csv_text(results: Mapping[str, Any]) -> str:
+    """Every cell and metric, one a line; averages included."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for cell in results["cells"]:
+        for metric in METRICS:
+            bounds = [printed(bound) for bound in cell.get("intervals", {}).get(metric, ())]
+            low, high = bounds or ("", "")
+            published = shown(cell["published"].get(metric, [])) if metric in TABLED else None
+            writer.writerow(
+                (
+                    cell["model"],
+                    cell["entry"],
+                    cell["ood"],
+                    metric,
+                    printed(cell[metric]),
+                    low,
+                    high,
+                    published or "",
+                )
+            )
+    return file.getvalue()

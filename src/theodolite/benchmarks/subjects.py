@@ -1,0 +1,204 @@
+"""A subject of a benchmark: one model's features of every set, extracted now or on disk already.
+
+The stores of a run lie in ``CACHE/PROTOCOL/MODEL/SET``: that folder is a feature folder, and can be run
+again from there without the pictures (``theodolite bench features:FOLDER``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import InputError
+from ..features.extract import Running, extract
+from ..features.store import is_store
+from ..files import write_json
+from ..head import Head
+from ..models import LoadedModel, list_models, load_model
+from ..models.base import spelled
+from .feature_sets import (
+    ABOUT,
+    FeatureSet,
+    FileSet,
+    StoreSet,
+    head_digest,
+    open_set,
+    outlier_names,
+    read_about,
+    read_head,
+)
+from .protocols import FIT, TEST, Part, Protocol
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The features of one model. ``missing`` says which sets were left out, and why."""
+
+    name: str
+    head: Head
+    fit: FeatureSet
+    test: FeatureSet
+    ood: Mapping[str, FeatureSet]
+    backbone: str | None = None
+    protocol: str | None = None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @property
+    def digests(self) -> dict[str, str]:
+        sets = {FIT: self.fit, TEST: self.test, **self.ood}
+        return {"head": head_digest(self.head), **{name: rows.digest for name, rows in sets.items()}}
+
+    def __post_init__(self) -> None:
+        for name, rows in {FIT: self.fit, TEST: self.test, **self.ood}.items():
+            width = getattr(rows, "width", self.head.width)
+            if width != self.head.width:
+                raise InputError(
+                    f"{self.name}, {name}: features have width {width}, the head {self.head.width}"
+                )
+
+
+def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
+    """The subject in a feature folder."""
+    place = Path(folder).expanduser()
+    if not place.is_dir():
+        raise InputError(f"the feature folder {place} does not exist")
+    fit, test = (_required(place, part) for part in (FIT, TEST))
+    names = outlier_names(place)
+    if not names:
+        raise InputError(f"{place} holds no OOD set: put NAME.safetensors with features beside id_test")
+    ood = {outliers: _required(place, outliers) for outliers in names}
+    about = read_about(place)
+    return Subject(
+        name or about.get("name") or place.resolve().name,
+        read_head(place),
+        fit,
+        test,
+        ood,
+        backbone=about.get("backbone"),
+        protocol=about.get("protocol"),
+        folder=place,
+    )
+
+
+def _required(folder: Path, name: str) -> FileSet | StoreSet:
+    found = open_set(folder, name)
+    if found is None:
+        raise InputError(f"{folder} has neither {name}.safetensors nor a feature store {name}/")
+    return found
+
+
+def backbone_of(spec: str) -> str | None:
+    """The paper's name for a model, where it has one."""
+    wanted = spelled(spec)
+    return next((card.alias for card in list_models() if spelled(card.spec) == wanted), None)
+
+
+class Extraction:
+    """Brings the features of a protocol's sets under one model into stores below ``cache``."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        cache: Path,
+        root: Path | None,
+        *,
+        running: Running | None = None,
+        batch_size: int | None = None,
+        say: Say = lambda _: None,
+        progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
+    ) -> None:
+        self.protocol = protocol
+        self.cache = cache
+        self.root = root
+        self.running = running or Running()
+        self.batch_size = batch_size
+        self.say = say
+        self.progress = progress
+
+    def subject(
+        self,
+        spec: str,
+        weights: Path | None = None,
+        loaded: LoadedModel | None = None,
+        backbone: str | None = None,
+    ) -> Subject:
+        """The features of every set: extracted, resumed, or taken from complete stores.
+
+        A model at hand is passed as ``loaded``; then ``spec`` is only its name.
+        """
+        if loaded is None:
+            backbone = backbone_of(spec)
+        folder = self.cache / _slug(self.protocol.name) / _slug(spec)
+        sets: dict[str, FeatureSet] = {}
+        missing: dict[str, str] = {}
+        for part in self.protocol.parts:
+            source = part.open(self.root)
+            if source is None:
+                kept = folder / part.name
+                if is_store(kept):
+                    sets[part.name] = StoreSet(kept)
+                    self.say(f"{part.name}: no pictures here, its store is used")
+                else:
+                    missing[part.name] = self._why(part)
+                continue
+            loaded = loaded or load_model(spec, weights=weights)
+            folder.mkdir(parents=True, exist_ok=True)
+            extract(
+                loaded,
+                source,
+                folder / part.name,
+                name=str(part.path or part.name),
+                weights_file=None if weights is None else str(weights),
+                batch_size=self.batch_size,
+                running=self.running,
+                progress=lambda done, total, part=part: self.progress(part.name, done, total),
+            )
+            sets[part.name] = StoreSet(folder / part.name)
+        return self._complete(spec, backbone, folder, sets, missing)
+
+    def _complete(
+        self,
+        spec: str,
+        backbone: str | None,
+        folder: Path,
+        sets: dict[str, FeatureSet],
+        missing: dict[str, str],
+    ) -> Subject:
+        for name in (FIT, TEST):
+            if name in missing:
+                raise InputError(
+                    f"{spec} cannot run on {self.protocol.name}: {name} is missing, {missing[name]}"
+                )
+        outliers = {part.name: sets[part.name] for part in self.protocol.ood if part.name in sets}
+        if not outliers:
+            lines = "; ".join(f"{name}: {why}" for name, why in missing.items())
+            raise InputError(f"{spec} cannot run on {self.protocol.name}: no OOD set is present ({lines})")
+        about = {"name": spec, "protocol": self.protocol.name, "backbone": backbone}
+        write_json(folder / ABOUT, about)
+        return Subject(
+            spec,
+            read_head(folder),
+            sets[FIT],
+            sets[TEST],
+            outliers,
+            backbone,
+            self.protocol.name,
+            missing,
+            folder,
+        )
+
+    def _why(self, part: Part) -> str:
+        found = part.presence(self.root)
+        if found is None:
+            return f"{part.path} does not exist"
+        return f"{found.detail}. How to get it: {found.card.obtain}"
+
+
+def _slug(text: str) -> str:
+    """A spec as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-")

@@ -1,0 +1,39 @@
+"""Options that several commands share, with one wording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+Weights: TypeAlias = Annotated[
+    Path | None, typer.Option("--weights", help="Checkpoint for the model (.safetensors or .pt).")
+]
+Layer: TypeAlias = Annotated[
+    str | None, typer.Option("--layer", help="Name of the last linear layer; found by itself if not given.")
+]
+Kind: TypeAlias = Annotated[
+    str | None, typer.Option("--kind", help="Kind of the data; recognised by itself if not given.")
+]
+BatchSize: TypeAlias = Annotated[
+    int | None, typer.Option("--batch-size", min=1, help="Images a forward pass (default 64).")
+]
+Workers: TypeAlias = Annotated[
+    int | None, typer.Option("--workers", min=0, help="Processes that read images (default: by the cores).")
+]
+Device: TypeAlias = Annotated[str, typer.Option("--device", help="cpu, cuda, or auto.")]
+Autocast: TypeAlias = Annotated[bool, typer.Option("--autocast", help="Run the model in bfloat16.")]
+ChannelsLast: TypeAlias = Annotated[
+    bool, typer.Option("--channels-last", help="Channels-last memory layout; often faster.")
+]
+Limit: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first samples.")]
+SkipUnreadable: TypeAlias = Annotated[
+    bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read, and list them.")
+]
+FalseAlarmRate: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--false-alarm-rate", help="Largest share of in-distribution inputs to flag (default 0.05)."
+    ),
+]

@@ -1,0 +1,77 @@
+"""idx files, plain or gzipped: the format of MNIST and its family."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import FormatError
+from .stacks import ImageStack
+
+_UBYTE = 0x08
+_LABEL_NAMES = (("images-idx3", "labels-idx1"), ("images.idx3", "labels.idx1"), ("images", "labels"))
+
+
+def is_idx(path: Path) -> bool:
+    """Whether the file begins like an idx file of bytes."""
+    try:
+        with _opened(path) as file:
+            start = file.read(4)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return len(start) == 4 and start[:3] == bytes((0, 0, _UBYTE)) and 1 <= start[3] <= 4
+
+
+def open_idx(path: Path) -> ImageStack:
+    """Images with the labels file found beside them, by the usual names."""
+    images = read_idx(path)
+    if images.ndim < 3:
+        raise FormatError(f"{path} holds {images.ndim}-dimensional data, not images: open the images file")
+    labels_path = _labels_of(path)
+    labels = None if labels_path is None else read_idx(labels_path)
+    return ImageStack(path.name.removesuffix(".gz"), images, labels)
+
+
+def read_idx(path: Path) -> npt.NDArray[np.uint8]:
+    """The array of an idx file of unsigned bytes."""
+    try:
+        with _opened(path) as file:
+            content = file.read()
+    except (OSError, EOFError, zlib.error) as error:
+        raise FormatError(f"{path} is damaged ({error}): fetch the file again") from error
+    if len(content) < 4 or content[:3] != bytes((0, 0, _UBYTE)):
+        raise FormatError(f"{path} is not an idx file of unsigned bytes: it begins {content[:4].hex(' ')}")
+    dimensions = content[3]
+    header = 4 + 4 * dimensions
+    shape = tuple(int(size) for size in np.frombuffer(content[4:header], dtype=">u4"))
+    if len(shape) != dimensions or len(content) != header + math.prod(shape):
+        raise FormatError(
+            f"{path} is damaged: its header promises {shape}, {math.prod(shape)} bytes, but "
+            f"{max(0, len(content) - header)} follow. Fetch the file again"
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def _opened(path: Path) -> gzip.GzipFile:
+    if path.suffix == ".gz":
+        return gzip.GzipFile(path)
+    return path.open("rb")  # type: ignore[return-value]
+
+
+def _labels_of(path: Path) -> Path | None:
+    for images, labels in (
+        ("images-idx3", "labels-idx1"),
+        ("images.idx3", "labels.idx1"),
+        ("images", "labels"),
+    ):
+        beside = path.with_name(path.name.replace(images, labels))
+        other = beside.with_name(beside.name.removesuffix(".gz") + ("" if beside.suffix == ".gz" else ".gz"))
+        for candidate in (beside, other):
+            if candidate != path and candidate.name != path.name and candidate.is_file():
+                return candidate
+    return None

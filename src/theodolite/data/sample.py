@@ -1,0 +1,150 @@
+"""A sample, a source of samples, and the ways between pictures and tensors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ..errors import InputError, UnreadableImageError
+
+Picture = Image.Image | Tensor
+# Modes with one byte a channel that every preprocessing understands.
+_PLAIN = ("L", "RGB")
+_DEEP = 256
+_DEEPEST = _DEEP * _DEEP - 1
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One picture: a PIL image, or a (channels, height, width) float tensor in [0, 1]."""
+
+    image: Picture
+    label: int | None
+    id: str
+
+
+@runtime_checkable
+class ImageSource(Protocol):
+    """Samples by index. `listing` gives one line a sample that changes when the sample does."""
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Sample: ...
+
+    def listing(self) -> Iterator[str]: ...
+
+
+def line(identity: str, label: int | None, content: object) -> str:
+    """One line of a listing."""
+    return f"{identity}\t{'-' if label is None else label}\t{content}"
+
+
+def fingerprint(content: bytes | memoryview) -> str:
+    """Short digest of a picture's bytes."""
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
+
+
+def read_image(path: Path) -> Image.Image:
+    """A decoded picture with one or three 8-bit channels."""
+    try:
+        if path.stat().st_size == 0:
+            raise UnreadableImageError.of(str(path), "the file is empty")
+        with Image.open(path) as image:
+            return plain(image)
+    except UnreadableImageError:
+        raise
+    except MemoryError:
+        raise
+    # Decoders of broken files raise almost anything; what matters is which file it was.
+    except Exception as error:
+        raise UnreadableImageError.of(str(path), _reason(error)) from error
+
+
+def plain(image: Image.Image) -> Image.Image:
+    """L or RGB, 8 bits a channel; 16-bit grey is scaled, where PIL would clip it."""
+    if image.mode in _PLAIN:
+        image.load()
+        return image.copy()
+    if image.mode.startswith("I"):
+        return Image.fromarray((np.asarray(image).clip(0, _DEEPEST) // _DEEP).astype(np.uint8))
+    if image.mode == "1":
+        return image.convert("L")
+    return image.convert("RGBA").convert("RGB") if image.mode == "P" else image.convert("RGB")
+
+
+def from_array(values: npt.NDArray[np.generic], name: str) -> Picture:
+    """A picture from one array: bytes become a PIL image, floats in [0, 1] a tensor."""
+    values = _channels_last(values, name)
+    if values.dtype == np.uint8:
+        return Image.fromarray(np.ascontiguousarray(values[..., 0] if values.shape[2] == 1 else values))
+    if not np.issubdtype(values.dtype, np.floating):
+        raise InputError(f"{name} has dtype {values.dtype}, expected uint8 (0 to 255) or float (0 to 1)")
+    return from_tensor(torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1))), name)
+
+
+def from_tensor(values: Tensor, name: str) -> Picture:
+    """A (channels, height, width) picture: uint8 becomes a PIL image, floats are checked to lie in [0, 1]."""
+    if values.ndim == 2:
+        values = values[None]
+    if values.ndim != 3 or values.shape[0] not in (1, 3):
+        raise InputError(
+            f"{name} has shape {tuple(values.shape)}, expected (channels, height, width) with 1 or 3 channels"
+        )
+    if values.dtype == torch.uint8:
+        return from_array(values.permute(1, 2, 0).numpy(), name)
+    if not values.is_floating_point():
+        raise InputError(f"{name} has dtype {values.dtype}, expected uint8 (0 to 255) or float (0 to 1)")
+    low, high = float(values.min()), float(values.max())
+    if not (low >= 0 and high <= 1):
+        raise InputError(
+            f"{name} holds values from {low:.4g} to {high:.4g}, expected 0 to 1: give the pictures before "
+            f"they are normalised, the model brings its own preprocessing"
+        )
+    return values.detach().to(torch.float32)
+
+
+def as_picture(image: Picture) -> Image.Image:
+    """A PIL image of a sample's picture, for a preprocessing that takes PIL; floats are rounded to 8 bits."""
+    if isinstance(image, Image.Image):
+        return image
+    pixels = (image * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
+    return Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+
+
+def content_of(image: Picture) -> str:
+    """Fingerprint of a decoded picture."""
+    array = np.asarray(image) if isinstance(image, Image.Image) else image.cpu().numpy()
+    return f"{'x'.join(map(str, array.shape))}:{fingerprint(np.ascontiguousarray(array).tobytes())}"
+
+
+def _channels_last(values: npt.NDArray[np.generic], name: str) -> npt.NDArray[np.generic]:
+    if values.ndim == 2:
+        return values[..., None]
+    if values.ndim == 3 and values.shape[2] in (1, 3):
+        return values
+    if values.ndim == 3 and values.shape[0] in (1, 3):
+        return values.transpose(1, 2, 0)
+    raise InputError(
+        f"{name} has shape {values.shape}, expected (height, width), (height, width, channels) or "
+        f"(channels, height, width) with 1 or 3 channels"
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "the file does not exist"
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "not an image, or its beginning is damaged"
+    return " ".join(str(error).split())[:120] or type(error).__name__

@@ -1,0 +1,1 @@
+"""From a model and pictures to features: capture, extraction, the store on disk."""

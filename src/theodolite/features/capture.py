@@ -1,0 +1,159 @@
+"""Capture: the features and logits of any classifier, by a hook on its last linear layer.
+
+The head of a classifier is the layer whose output is the logits; its input is the feature. Which layer that
+is shows in one forward pass: all linear layers are listened to, and the one that said what the model says is
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import CaptureError
+from ..head import Head
+from .agreement import agree, explain_head, explain_none
+from .layers import Call, HeadLayer, as_rows, head_layers, head_of, is_head_layer, logits_of
+
+
+class Capture:
+    """Features and logits of a classifier, by a hook on its last linear layer.
+
+        capture = Capture(model)
+        features, logits = capture(images)      # capture.head(features) equals logits
+
+    ``layer`` names the head where it shall not be searched for. The first batch decides: `head` and `layer`
+    are known after it, and a model whose logits do not follow from head and features is refused with the
+    reason. The head is a copy of the weights at that moment.
+    """
+
+    def __init__(self, model: nn.Module, layer: str | None = None) -> None:
+        self.model = model
+        self._layer: str | None = None
+        self._head: Head | None = None
+        self._checked = False
+        self._named = bool(layer)
+        if layer:
+            named = dict(model.named_modules()).get(layer)
+            if named is None or not is_head_layer(named):
+                raise CaptureError(_not_a_head(model, layer, named))
+            self._layer, self._head = layer, head_of(head_layers(model)[layer], layer)
+
+    @property
+    def layer(self) -> str:
+        """Dotted name of the head; empty for the cosine head of a zero-shot model."""
+        self._require_known()
+        return "" if self.head.unit_features else str(self._layer)
+
+    @property
+    def head(self) -> Head:
+        self._require_known()
+        assert self._head is not None
+        return self._head
+
+    def __call__(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (N, D) and logits (N, C) of a batch; mode, hooks and gradients stay as they were."""
+        layers = head_layers(self.model)
+        if self._layer is not None:
+            layers = {self._layer: layers[self._layer]}
+        calls: dict[str, Call] = {}
+        with _untouched(self.model), _listening(layers, calls):
+            output = self.model(inputs)
+        logits = logits_of(output, len(inputs))
+        if not self._checked:
+            self._settle(layers, calls, logits)
+        call = calls.get(str(self._layer))
+        if call is None or len(call.features) != len(inputs):
+            raise CaptureError(
+                f"layer {self._layer!r} was not called once for each input: it is not the head of this "
+                f"model. Leave out the layer's name to have the head found"
+            )
+        return call.features, logits
+
+    def _settle(self, layers: dict[str, HeadLayer], calls: dict[str, Call], logits: Tensor) -> None:
+        """Find the head on the first batch, and check that it explains the logits."""
+        if self._layer is None:
+            name = _the_one(calls, logits)
+            self._layer, self._head = name, head_of(layers[name], name)
+        call = calls.get(self._layer)
+        if call is None:
+            raise CaptureError(
+                f"layer {self._layer!r} is not used when the model runs, so it cannot be its head. "
+                f"Leave out the layer's name to have the head found"
+            )
+        problem = explain_head(self.head, call, logits, self._layer)
+        if problem is not None:
+            if not self._named:
+                self._layer = self._head = None
+            raise CaptureError(problem)
+        self._checked = True
+
+    def _require_known(self) -> None:
+        if self._head is None:
+            raise CaptureError(
+                "the head is not known yet: call the capture on one batch first, or name the layer "
+                "(Capture(model, layer='fc'))"
+            )
+
+
+def _the_one(calls: dict[str, Call], logits: Tensor) -> str:
+    """The only layer whose output is the logits."""
+    matching = [name for name, call in calls.items() if agree(call.output, logits)]
+    if not matching:
+        raise CaptureError(explain_none(calls, logits))
+    if len(matching) > 1:
+        names = ", ".join(repr(name) for name in matching)
+        raise CaptureError(
+            f"{len(matching)} layers give the model's logits: {names}. Name the one whose input is the "
+            f"feature, for example Capture(model, layer={matching[-1]!r})"
+        )
+    return matching[0]
+
+
+def _not_a_head(model: nn.Module, name: str, found: nn.Module | None) -> str:
+    known = ", ".join(list(head_layers(model))[-3:]) or "none"
+    problem = "is no layer of the model" if found is None else f"is a {type(found).__name__}"
+    return (
+        f"layer {name!r} {problem}, expected a linear layer or a 1×1 convolution: its input is the feature. "
+        f"The model's last ones are: {known}"
+    )
+
+
+@contextmanager
+def _untouched(model: nn.Module) -> Iterator[None]:
+    """Eval mode without gradients; afterwards every module has the mode it had, whatever happened."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+@contextmanager
+def _listening(layers: dict[str, HeadLayer], calls: dict[str, Call]) -> Iterator[None]:
+    """Write down the last call of each layer."""
+
+    def listener(name: str, layer: HeadLayer) -> Callable[..., None]:
+        def listen(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
+            inputs = args[0] if args else next(iter(named.values()), None)
+            if isinstance(inputs, Tensor) and isinstance(output, Tensor) and output.ndim > 1:
+                calls[name] = Call(as_rows(inputs.detach(), layer), as_rows(output.detach(), layer))
+
+        return listen
+
+    hooks = [
+        layer.register_forward_hook(listener(name, layer), with_kwargs=True) for name, layer in layers.items()
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

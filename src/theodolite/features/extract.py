@@ -1,0 +1,164 @@
+"""The extraction loop: images through a model into a feature store.
+
+Batches never cross a shard, and a shard is always the same samples: a run that was interrupted computes the
+same batches as one that was not, so its shards have the same bytes. Memory holds one shard and a few batches,
+whatever the number of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..data import ImageSource
+from ..errors import FormatError, InputError
+from ..models import LoadedModel
+from .capture import Capture
+from .loading import ImageBatch, consecutive, default_workers, image_batches
+from .manifest import Recipe, listing_digest
+from .probe import choose_device, probe
+from .store import FeatureStore
+from .writer import SHARD_ROWS, Rows, StoreWriter
+
+
+@dataclass(frozen=True)
+class Running:
+    """How to run a model; nothing here decides what the features are, except `autocast`."""
+
+    device: str = "auto"
+    workers: int | None = None
+    autocast: bool = False
+    channels_last: bool = False
+    skip_unreadable: bool = False
+
+
+def extract(
+    loaded: LoadedModel,
+    source: ImageSource,
+    output: str | Path | Callable[[Recipe], Path],
+    *,
+    name: str = "",
+    weights_file: str | None = None,
+    layer: str | None = None,
+    dtype: str = "float32",
+    limit: int | None = None,
+    batch_size: int | None = None,
+    shard_rows: int = SHARD_ROWS,
+    repair: bool = False,
+    running: Running | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> FeatureStore:
+    """Extract the features of a source into a store, or go on where an earlier run stopped.
+
+    ``output`` is the store's folder, or a function that names it once it is known what will be in it.
+    ``repair`` also extracts again every shard that is damaged. ``progress`` gets samples done and in all.
+    """
+    running = running or Running()
+    capture = probe(loaded, layer, choose_device(running.device))
+    recipe = recipe_of(loaded, capture, source, dtype=dtype, limit=limit, autocast=running.autocast)
+    writer = StoreWriter.open(
+        output(recipe) if callable(output) else output,
+        recipe,
+        capture.head,
+        source=name,
+        weights_file=weights_file,
+        class_names=loaded.class_names,
+        shard_rows=shard_rows,
+        batch_size=batch_size,
+    )
+    shards = [*(_repairs(writer, capture) if repair else []), *writer.missing()]
+    done = recipe.samples - sum(len(writer.samples(index)) for index in shards)
+    progress(done, recipe.samples)
+    size = batch_size or writer.manifest.batch_size
+    plan = (batch for index in shards for batch in consecutive(writer.samples(index), size))
+    batches = stream(loaded, capture, source, plan, running, samples=recipe.samples - done)
+    for index in shards:
+        rows = Rows()
+        while rows.samples < len(writer.samples(index)):
+            _add(rows, *next(batches))
+            progress(done + rows.samples, recipe.samples)
+        writer.write(index, rows)
+        done += rows.samples
+    return FeatureStore(writer.folder, recipe=recipe)
+
+
+def recipe_of(
+    loaded: LoadedModel,
+    capture: Capture,
+    source: ImageSource,
+    *,
+    dtype: str = "float32",
+    limit: int | None = None,
+    autocast: bool = False,
+) -> Recipe:
+    """What decides the features of a source under a model."""
+    if limit is not None and limit < 1:
+        raise InputError(f"limit must be at least 1, got {limit}")
+    samples = len(source) if limit is None else min(limit, len(source))
+    if samples == 0:
+        raise InputError("the data holds no sample")
+    return Recipe(
+        model=loaded.spec,
+        weights=loaded.digest,
+        preprocess=loaded.preprocess_id,
+        layer=capture.layer,
+        data=listing_digest(islice(source.listing(), samples)),
+        samples=samples,
+        dtype=dtype,
+        limit=limit,
+        autocast=autocast,
+    )
+
+
+def stream(
+    loaded: LoadedModel,
+    capture: Capture,
+    source: ImageSource,
+    plan: Iterable[list[int]],
+    running: Running,
+    *,
+    samples: int,
+) -> Iterator[tuple[Tensor | None, ImageBatch]]:
+    """(features, batch) for every planned batch of samples; features are None where none could be read."""
+    device = next(capture.model.parameters()).device
+    layout = torch.channels_last if running.channels_last else torch.contiguous_format
+    if running.channels_last:
+        capture.model.to(memory_format=layout)  # type: ignore[call-overload]
+    autocast = torch.autocast(device.type, torch.bfloat16) if running.autocast else nullcontext()
+    workers = default_workers(samples) if running.workers is None else running.workers
+    skip = running.skip_unreadable
+    for batch in image_batches(loaded, source, plan, workers=workers, skip_unreadable=skip):
+        features = None
+        if batch.images is not None:
+            try:
+                with autocast:
+                    features, _ = capture(batch.images.to(device, memory_format=layout))
+            except torch.OutOfMemoryError as error:
+                raise InputError(
+                    f"{len(batch.names)} images at a time are too many for the memory of {device}: "
+                    f"pass a smaller --batch-size"
+                ) from error
+        yield features, batch
+
+
+def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:
+    if features is not None:
+        rows.features.append(features.cpu())
+    rows.labels += batch.labels
+    rows.names += batch.names
+    rows.skipped += [failure.name for failure in batch.failures]
+
+
+def _repairs(writer: StoreWriter, capture: Capture) -> list[int]:
+    """Damaged shards, after a damaged head was written again."""
+    try:
+        return writer.damaged()
+    except FormatError:
+        writer.restore_head(capture.head)
+        return writer.damaged()

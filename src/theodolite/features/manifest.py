@@ -1,0 +1,151 @@
+"""The manifest of a feature store: what the features are, and a checksum for every shard.
+
+The recipe is everything that decides the numbers; its sha256 is the key of the store. Two runs with the same
+key write the same features, and features with another key are never taken for these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import FormatError, InputError
+from ..files import write_json
+
+FORMAT = "theodolite-store/1"
+FILE = "manifest.json"
+DTYPES = ("float32", "float16")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides the numbers in a store."""
+
+    model: str
+    weights: str
+    preprocess: str
+    layer: str
+    data: str
+    samples: int
+    dtype: str = "float32"
+    limit: int | None = None
+    autocast: bool = False
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+
+    @property
+    def key(self) -> str:
+        canonical = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    def differences(self, other: Recipe) -> str:
+        """What separates two recipes, in words: ``dtype float16, not float32``."""
+        pairs = (
+            (part.name, getattr(self, part.name), getattr(other, part.name))
+            for part in dataclasses.fields(self)
+        )
+        return ", ".join(
+            f"{name} {_short(mine)}, not {_short(its)}" for name, mine, its in pairs if mine != its
+        )
+
+
+@dataclass(frozen=True)
+class ShardRecord:
+    """One shard: its rows, its checksum, how many rows have no label, and the samples left out of it."""
+
+    rows: int
+    sha256: str
+    unlabelled: int = 0
+    skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of ``manifest.json``. Nothing in it depends on when or how often a run was interrupted."""
+
+    recipe: Recipe
+    width: int
+    classes: int
+    head: str
+    shard_rows: int
+    batch_size: int
+    source: str
+    weights_file: str | None = None
+    class_names: tuple[str, ...] | None = None
+    shards: tuple[ShardRecord, ...] = field(default=())
+
+    @property
+    def shards_needed(self) -> int:
+        return -(-self.recipe.samples // self.shard_rows)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.shards) == self.shards_needed
+
+    @property
+    def samples_done(self) -> int:
+        return min(self.recipe.samples, len(self.shards) * self.shard_rows)
+
+    def with_shard(self, index: int, record: ShardRecord) -> Manifest:
+        """The manifest with one more shard, or with one replaced."""
+        return dataclasses.replace(self, shards=(*self.shards[:index], record, *self.shards[index + 1 :]))
+
+    def write(self, folder: Path) -> None:
+        write_json(folder / FILE, {"format": FORMAT, "key": self.recipe.key, **dataclasses.asdict(self)})
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        path = folder / FILE
+        if not path.is_file():
+            raise InputError(f"{folder} is not a feature store: it has no {FILE}")
+        try:
+            content = json.loads(path.read_bytes())
+            known = content.pop("format")
+            if known != FORMAT:
+                raise FormatError(f"{path} has format {known!r}; this version reads {FORMAT!r}")
+            key = content.pop("key")
+            manifest = cls._from_json(content)
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise FormatError(f"{path} is damaged: {error}. Remedy: extract the features again") from error
+        if manifest.recipe.key != key:
+            raise FormatError(f"{path} was edited: its recipe does not give its key. Extract again")
+        return manifest
+
+    @classmethod
+    def _from_json(cls, content: dict[str, Any]) -> Manifest:
+        shards = tuple(
+            ShardRecord(**{**record, "skipped": tuple(record["skipped"])}) for record in content.pop("shards")
+        )
+        names = content.pop("class_names")
+        return cls(
+            recipe=Recipe(**content.pop("recipe")),
+            class_names=None if names is None else tuple(names),
+            shards=shards,
+            **content,
+        )
+
+
+def listing_digest(lines: Iterable[str]) -> str:
+    """sha256 over the lines that describe the data, in order."""
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line.encode("utf-8", "surrogateescape"))
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def shard_name(index: int) -> str:
+    return f"shard-{index:05d}.safetensors"
+
+
+def _short(value: object) -> str:
+    """Digests by their beginning, the rest in full."""
+    text = str(value)
+    return f"{text[:12]}…" if len(text) == 64 else text

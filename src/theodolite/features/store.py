@@ -1,0 +1,173 @@
+"""The feature store, read: a folder of safetensors shards, mapped from disk and checked as they are used.
+
+    for features, labels, ids in store:        # what Detector.fit and fit_many take
+        ...
+
+A store is written by `StoreWriter`. Logits are not stored: the head is, once, and gives them back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import FormatError, InputError
+from ..files import read_tensors, sha256
+from ..head import Head
+from .manifest import FILE, Manifest, Recipe, shard_name
+
+HEAD_FILE = "head.safetensors"
+UNLABELLED = -1
+
+
+class Shard(NamedTuple):
+    """Consecutive rows of a store; labels are −1 where unknown, names are the samples' own ids."""
+
+    features: Tensor
+    labels: Tensor
+    ids: Tensor
+    names: Sequence[str]
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether a path is the folder of a feature store."""
+    return (Path(path) / FILE).is_file()
+
+
+def number_of(name: str) -> int:
+    """63 bits for a sample's id, the same on every machine."""
+    return (
+        int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest()) >> 1
+    )
+
+
+class FeatureStore:
+    """Features on disk, and everything known about them.
+
+    ``recipe`` is what the caller expects to find: a store made from anything else is refused. Every shard's
+    checksum is compared when it is first read; `damaged` looks at all of them.
+    """
+
+    def __init__(
+        self, path: str | Path, *, recipe: Recipe | None = None, incomplete_ok: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self.manifest = Manifest.read(self.path)
+        require_recipe(self.path, self.manifest, recipe)
+        if not (self.manifest.complete or incomplete_ok):
+            done, total = self.manifest.samples_done, self.manifest.recipe.samples
+            raise InputError(
+                f"{self.path} is incomplete: {done:,} of {total:,} samples are extracted. "
+                f"Remedy: run the same extraction again, it goes on where it stopped"
+            )
+        self.head = self._read_head()
+        self._checked: set[int] = set()
+
+    @property
+    def key(self) -> str:
+        return self.manifest.recipe.key
+
+    @property
+    def width(self) -> int:
+        return self.manifest.width
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        return self.manifest.class_names
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float16 if self.manifest.recipe.dtype == "float16" else torch.float32
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every sample has a label."""
+        return all(record.unlabelled == 0 for record in self.manifest.shards)
+
+    @property
+    def skipped(self) -> list[str]:
+        """Samples that could not be read and were left out."""
+        return [name for record in self.manifest.shards for name in record.skipped]
+
+    @property
+    def shards(self) -> int:
+        """Shards on disk."""
+        return len(self.manifest.shards)
+
+    def __len__(self) -> int:
+        return sum(record.rows for record in self.manifest.shards)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None, Tensor]]:
+        return self.batches()
+
+    def batches(self, rows: int | None = None) -> Iterator[tuple[Tensor, Tensor | None, Tensor]]:
+        """(features, labels, ids) of at most ``rows`` rows, by default a shard at a time.
+
+        Labels are None unless every sample of the store has one. Memory holds one shard, whatever the size
+        of the store.
+        """
+        if rows is not None and rows < 1:
+            raise InputError(f"rows must be at least 1, got {rows}")
+        labelled = self.labelled
+        for index in range(self.shards):
+            shard = self.shard(index)
+            step = rows or max(1, len(shard.features))
+            for start in range(0, len(shard.features), step):
+                part = slice(start, start + step)
+                yield shard.features[part], shard.labels[part] if labelled else None, shard.ids[part]
+
+    def shard(self, index: int) -> Shard:
+        """One shard, mapped from disk; refused if its checksum is wrong."""
+        if not 0 <= index < self.shards:
+            raise InputError(f"shard {index} does not exist: the store has {self.shards}")
+        path = self.path / shard_name(index)
+        if index not in self._checked:
+            if not self._sound(index):
+                raise damaged_error(self.path, [index])
+            self._checked.add(index)
+        tensors, description = read_tensors(path)
+        names = description["names"]
+        ids = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
+        return Shard(tensors["features"], tensors["labels"], ids, names)
+
+    def names(self) -> Iterator[str]:
+        """The samples' own ids, in the order of the rows."""
+        for index in range(self.shards):
+            yield from self.shard(index).names
+
+    def damaged(self) -> list[int]:
+        """Shards that are missing or whose checksum is wrong. Reads the whole store."""
+        return [index for index in range(self.shards) if not self._sound(index)]
+
+    def _sound(self, index: int) -> bool:
+        path = self.path / shard_name(index)
+        return path.is_file() and sha256(path) == self.manifest.shards[index].sha256
+
+    def _read_head(self) -> Head:
+        path = self.path / HEAD_FILE
+        if not path.is_file() or sha256(path) != self.manifest.head:
+            raise FormatError(f"{path} is missing or damaged: run the same extraction again with --repair")
+        tensors, description = read_tensors(path)
+        return Head(tensors["weight"], tensors["bias"], unit_features=description["unit_features"])
+
+
+def require_recipe(path: Path, manifest: Manifest, wanted: Recipe | None) -> None:
+    """Refuse features that were made from anything but the wanted recipe."""
+    if wanted is not None and manifest.recipe != wanted:
+        raise InputError(
+            f"{path} holds other features: {manifest.recipe.differences(wanted)}. "
+            f"Remedy: choose another folder, or delete this one to extract anew"
+        )
+
+
+def damaged_error(path: Path, indices: Sequence[int]) -> FormatError:
+    named = ", ".join(shard_name(index) for index in indices)
+    return FormatError(
+        f"{path}: {named} {'is' if len(indices) == 1 else 'are'} missing or damaged (wrong checksum). "
+        f"Remedy: run the same extraction again with --repair, which extracts only what is damaged"
+    )

@@ -1,0 +1,158 @@
+"""The feature store, written: shard by shard, each one complete on disk before the manifest names it.
+
+A run may die between any two instructions. What the manifest names is whole (shards are renamed into place
+and flushed first); what it does not name is extracted again. A shard is always the same samples in the same
+batches, so the bytes do not depend on where a run was interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, StorageError
+from ..files import tensor_bytes, write_bytes
+from ..head import Head
+from .manifest import FILE, Manifest, Recipe, ShardRecord, shard_name
+from .store import HEAD_FILE, UNLABELLED, FeatureStore, require_recipe
+
+SHARD_ROWS = 1024
+BATCH_SIZE = 64
+_SHARD_FORMAT = "theodolite-shard/1"
+_HEAD_FORMAT = "theodolite-head/1"
+
+
+@dataclass
+class Rows:
+    """The rows of a shard as they gather: features of batches, then labels, names, and what was skipped."""
+
+    features: list[Tensor] = field(default_factory=list)
+    labels: list[int | None] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def samples(self) -> int:
+        """Samples seen, readable or not."""
+        return len(self.names) + len(self.skipped)
+
+
+class StoreWriter:
+    """Creates a store, or goes on with one of the same recipe."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        recipe: Recipe,
+        head: Head,
+        *,
+        source: str,
+        weights_file: str | None = None,
+        class_names: Iterable[str] | None = None,
+        shard_rows: int = SHARD_ROWS,
+        batch_size: int | None = None,
+    ) -> StoreWriter:
+        """A writer that goes on where an earlier one stopped; it keeps that one's shard and batch size."""
+        folder = Path(folder)
+        head_bytes = _head_bytes(head)
+        if (folder / FILE).is_file():
+            manifest = Manifest.read(folder)
+            require_recipe(folder, manifest, recipe)
+            return cls(folder, manifest)
+        _make(folder)
+        write_bytes(folder / HEAD_FILE, head_bytes)
+        manifest = Manifest(
+            recipe=recipe,
+            width=head.width,
+            classes=head.classes,
+            head=hashlib.sha256(head_bytes).hexdigest(),
+            shard_rows=shard_rows,
+            batch_size=batch_size or BATCH_SIZE,
+            source=source,
+            weights_file=weights_file,
+            class_names=None if class_names is None else tuple(class_names),
+        )
+        manifest.write(folder)
+        return cls(folder, manifest)
+
+    def restore_head(self, head: Head) -> None:
+        """Write the head again, where its file was damaged."""
+        write_bytes(self.folder / HEAD_FILE, _head_bytes(head))
+
+    def missing(self) -> list[int]:
+        """Shards that are not written yet."""
+        return list(range(len(self.manifest.shards), self.manifest.shards_needed))
+
+    def damaged(self) -> list[int]:
+        """Shards that were written and are not whole any more."""
+        return FeatureStore(self.folder, incomplete_ok=True).damaged()
+
+    def samples(self, index: int) -> range:
+        """The samples of the source that belong to a shard."""
+        start = index * self.manifest.shard_rows
+        return range(start, min(start + self.manifest.shard_rows, self.manifest.recipe.samples))
+
+    def write(self, index: int, rows: Rows) -> None:
+        """Put a shard on disk, then name it in the manifest."""
+        content, record = _shard_bytes(index, rows, self.manifest)
+        write_bytes(self.folder / shard_name(index), content)
+        self.manifest = self.manifest.with_shard(index, record)
+        self.manifest.write(self.folder)
+
+
+def _make(folder: Path) -> None:
+    """Create the folder of a store; one that holds other things is left alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot create the folder {folder}: {error.strerror}") from error
+    foreign = [path.name for path in folder.iterdir() if path.name != HEAD_FILE and path.suffix != ".partial"]
+    if foreign:
+        raise InputError(
+            f"{folder} is not a feature store and holds other files ({foreign[0]}): choose an empty folder"
+        )
+
+
+def _shard_bytes(index: int, rows: Rows, manifest: Manifest) -> tuple[bytes, ShardRecord]:
+    dtype = torch.float16 if manifest.recipe.dtype == "float16" else torch.float32
+    empty = torch.zeros(0, manifest.width)
+    features = torch.cat([empty, *(batch.cpu().float() for batch in rows.features)]).to(dtype)
+    _require_finite(features, rows.names, manifest.recipe.dtype)
+    labels = [UNLABELLED if label is None else label for label in rows.labels]
+    description = {
+        "format": _SHARD_FORMAT,
+        "key": manifest.recipe.key,
+        "shard": index,
+        "names": rows.names,
+    }
+    tensors = {"features": features, "labels": torch.tensor(labels, dtype=torch.int64)}
+    content = tensor_bytes(tensors, description)
+    unlabelled = sum(label is None for label in rows.labels)
+    checksum = hashlib.sha256(content).hexdigest()
+    return content, ShardRecord(len(features), checksum, unlabelled, tuple(rows.skipped))
+
+
+def _require_finite(features: Tensor, names: Sequence[str], dtype: str) -> None:
+    bad = (~torch.isfinite(features).all(dim=1)).nonzero().flatten()
+    if len(bad) == 0:
+        return
+    remedy = "use --dtype float32" if dtype == "float16" else "look at the model: it is broken on this input"
+    raise InputError(
+        f"the features of {names[int(bad[0])]} ({len(bad)} of {len(features)} samples) are not finite "
+        f"in {dtype}: {remedy}"
+    )
+
+
+def _head_bytes(head: Head) -> bytes:
+    description = {"format": _HEAD_FORMAT, "unit_features": head.unit_features}
+    return tensor_bytes({"weight": head.weight, "bias": head.bias}, description)

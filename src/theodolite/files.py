@@ -1,0 +1,138 @@
+"""Files that are either complete or absent: written beside their place, flushed to disk, then renamed.
+
+Tensors go into safetensors files whose header carries one JSON description. The header has exactly one entry,
+because safetensors keeps several in no fixed order, and equal content must give equal bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save, save_file
+from torch import Tensor
+
+from .errors import FormatError, InputError, StorageError, TheodoliteError
+
+_ENTRY = "theodolite"
+_CHUNK = 2**20
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to; on success the file takes the place of ``path``, on failure nothing changes."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _flush_folder(path.parent)
+    except BaseException as error:
+        partial.unlink(missing_ok=True)
+        if isinstance(error, OSError | SafetensorError) and not isinstance(error, TheodoliteError):
+            raise _not_written(path, error) from error
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file atomically, laid out for reading."""
+    write_bytes(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def tensor_bytes(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> bytes:
+    """A safetensors file as bytes: equal content, equal bytes."""
+    return save(_plain(tensors), metadata={_ENTRY: _compact(description)})
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
+    """Write tensors and their description atomically, without a second copy in memory."""
+    with replacing(path) as partial:
+        save_file(_plain(tensors), partial, metadata={_ENTRY: _compact(description)})
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """The description in a safetensors file of ours; the tensors stay on disk."""
+    with _opened(path) as file:
+        return _description(file.metadata() or {}, path)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All tensors of a file of ours, mapped from disk, and its description."""
+    with _opened(path) as file:
+        description = _description(file.metadata() or {}, path)
+        return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    if not path.is_file():
+        raise InputError(f"no such file: {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise FormatError(f"{path} is not a readable safetensors file: {error}") from error
+
+
+def _description(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
+    try:
+        description = json.loads(metadata[_ENTRY])
+    except (KeyError, json.JSONDecodeError) as error:
+        raise FormatError(f"{path} was not written by theodolite: its header has no description") from error
+    if not isinstance(description, dict) or "format" not in description:
+        raise FormatError(f"{path} was not written by theodolite: its description names no format")
+    return description
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _compact(description: Mapping[str, Any]) -> str:
+    return json.dumps(description, separators=(",", ":"), ensure_ascii=False)
+
+
+def _flush_folder(folder: Path) -> None:
+    """A rename is on disk only when its folder is; not every system can open a folder."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _not_written(path: Path, error: OSError | SafetensorError) -> StorageError:
+    full = getattr(error, "errno", None) == errno.ENOSPC or "No space left" in str(error)
+    if full:
+        remedy = "free some space and run the same command again; what was written before is kept"
+    elif not path.parent.is_dir():
+        remedy = f"the folder {path.parent} does not exist: create it first"
+    else:
+        remedy = "check the permissions of the folder, or choose another place"
+    reason = getattr(error, "strerror", None) or str(error)
+    return StorageError(f"cannot write {path}: {reason}. Remedy: {remedy}")

@@ -1,0 +1,62 @@
+"""Our own preprocessing, for models that bring none: resize, crop, scale. PIL and torch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+_MODES = {1: "L", 3: "RGB"}
+
+
+@dataclass(frozen=True)
+class Rgb:
+    """A library's transform, for pictures of any mode: grey ones get their three equal channels first."""
+
+    transform: Callable[[Image.Image], Tensor]
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        return self.transform(image.convert("RGB"))
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Image to tensor: shorter side to ``resize``, centre crop of ``size``, then (x / 255 − mean) / std.
+
+    With ``resize=None`` the whole picture is squeezed into the square instead of cropped.
+    """
+
+    size: int
+    resize: int | None = None
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    interpolation: str = "bilinear"
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        picture = self._fitted(image.convert(_MODES[len(self.mean)]))
+        pixels = np.asarray(picture, dtype=np.float32).reshape(self.size, self.size, len(self.mean))
+        values = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1) / 255))
+        return (values - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        return (len(self.mean), self.size, self.size)
+
+    def _fitted(self, image: Image.Image) -> Image.Image:
+        method = Image.Resampling[self.interpolation.upper()]
+        if self.resize is None:
+            whole = (self.size, self.size)
+            return image if image.size == whole else image.resize(whole, method)
+        width, height = image.size
+        shorter = min(width, height)
+        scaled = (max(1, int(self.resize * width / shorter)), max(1, int(self.resize * height / shorter)))
+        if scaled != image.size:
+            image = image.resize(scaled, method)
+        left, top = round((scaled[0] - self.size) / 2), round((scaled[1] - self.size) / 2)
+        return image.crop((left, top, left + self.size, top + self.size))

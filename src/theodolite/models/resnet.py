@@ -1,0 +1,97 @@
+"""ResNet-18 and ResNet-50 with the ImageNet or the CIFAR stem, named as the public checkpoints name them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+_STAGES = (64, 128, 256, 512)
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions around a shortcut."""
+
+    expansion = 1
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = _conv(channels, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = _conv(width, width, 3), nn.BatchNorm2d(width)
+        self.downsample = _shortcut(channels, width, stride)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        out = torch.relu(self.bn1(self.conv1(maps)))
+        return torch.relu(self.bn2(self.conv2(out)) + self.downsample(maps))
+
+
+class Bottleneck(nn.Module):
+    """1×1, 3×3 and 1×1 convolutions around a shortcut; the stride is in the middle one."""
+
+    expansion = 4
+
+    def __init__(self, channels: int, width: int, stride: int) -> None:
+        super().__init__()
+        outputs = width * self.expansion
+        self.conv1, self.bn1 = _conv(channels, width, 1), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = _conv(width, width, 3, stride), nn.BatchNorm2d(width)
+        self.conv3, self.bn3 = _conv(width, outputs, 1), nn.BatchNorm2d(outputs)
+        self.downsample = _shortcut(channels, outputs, stride)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        out = torch.relu(self.bn1(self.conv1(maps)))
+        out = torch.relu(self.bn2(self.conv2(out)))
+        return torch.relu(self.bn3(self.conv3(out)) + self.downsample(maps))
+
+
+class ResNet(nn.Module):
+    """Stem, four stages, global mean, linear head `fc`."""
+
+    def __init__(
+        self, block: type[BasicBlock | Bottleneck], depths: tuple[int, ...], classes: int, *, cifar_stem: bool
+    ) -> None:
+        super().__init__()
+        channels = _STAGES[0]
+        self.maxpool: nn.Module
+        if cifar_stem:
+            self.conv1, self.maxpool = _conv(3, channels, 3), nn.Identity()
+        else:
+            self.conv1 = nn.Conv2d(3, channels, 7, stride=2, padding=3, bias=False)
+            self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.stages = []
+        for number, (width, depth) in enumerate(zip(_STAGES, depths, strict=True), start=1):
+            blocks: list[nn.Module] = []
+            for index in range(depth):
+                stride = 2 if number > 1 and index == 0 else 1
+                blocks.append(block(channels, width, stride))
+                channels = width * block.expansion
+            self.stages.append(f"layer{number}")
+            self.add_module(self.stages[-1], nn.Sequential(*blocks))
+        self.fc = nn.Linear(channels, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps = self.maxpool(torch.relu(self.bn1(self.conv1(images))))
+        for stage in self.stages:
+            maps = self.get_submodule(stage)(maps)
+        logits: Tensor = self.fc(maps.mean(dim=(2, 3)))
+        return logits
+
+
+def resnet18(classes: int, *, cifar_stem: bool = False) -> ResNet:
+    """BasicBlock, two a stage; features of width 512."""
+    return ResNet(BasicBlock, (2, 2, 2, 2), classes, cifar_stem=cifar_stem)
+
+
+def resnet50(classes: int, *, cifar_stem: bool = False) -> ResNet:
+    """Bottleneck, 3-4-6-3; features of width 2048."""
+    return ResNet(Bottleneck, (3, 4, 6, 3), classes, cifar_stem=cifar_stem)
+
+
+def _conv(channels: int, width: int, size: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(channels, width, size, stride=stride, padding=size // 2, bias=False)
+
+
+def _shortcut(channels: int, width: int, stride: int) -> nn.Module:
+    if stride == 1 and channels == width:
+        return nn.Identity()
+    return nn.Sequential(_conv(channels, width, 1, stride), nn.BatchNorm2d(width))

@@ -1,0 +1,92 @@
+"""Verdicts as files: CSV, JSON lines or Parquet, written as they come, in place only when complete."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, get_type_hints
+
+from ..errors import InputError, MissingExtraError
+from ..files import replacing
+
+
+class ScoreRow(NamedTuple):
+    """One sample's verdict; `name` is the predicted class in words where it has a name."""
+
+    path: str
+    predicted: int
+    name: str
+    score: float
+    p_value: float
+    verdict: str
+
+
+class Sink(Protocol):
+    """Takes rows as they come."""
+
+    def write(self, rows: Sequence[ScoreRow]) -> None: ...
+
+
+class _Nothing:
+    def write(self, rows: Sequence[ScoreRow]) -> None:
+        """Without a file the summary on screen is all."""
+
+
+class _Csv:
+    def __init__(self, file: Any) -> None:
+        self._writer = csv.writer(file, lineterminator="\n")
+        self._writer.writerow(ScoreRow._fields)
+
+    def write(self, rows: Sequence[ScoreRow]) -> None:
+        self._writer.writerows(rows)
+
+
+class _JsonLines:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, rows: Sequence[ScoreRow]) -> None:
+        self._file.writelines(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows)
+
+
+class _Parquet:
+    def __init__(self, arrow: Any, writer: Any) -> None:
+        self._arrow, self._writer = arrow, writer
+
+    def write(self, rows: Sequence[ScoreRow]) -> None:
+        if rows:
+            table = self._arrow.Table.from_pylist([row._asdict() for row in rows], schema=self._writer.schema)
+            self._writer.write_table(table)
+
+
+@contextmanager
+def open_sink(path: Path | None) -> Iterator[Sink]:
+    """A sink for the kind of file that the suffix names; nothing is left behind if it fails."""
+    if path is None:
+        yield _Nothing()
+        return
+    kinds: dict[str, Callable[[Any], Sink]] = {".csv": _Csv, ".jsonl": _JsonLines}
+    if path.suffix == ".parquet":
+        with replacing(path) as partial, _parquet(partial) as sink:
+            yield sink
+    elif path.suffix in kinds:
+        with replacing(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            yield kinds[path.suffix](file)
+    else:
+        raise InputError(f"{path}: scores are written as .csv, .jsonl or .parquet, not {path.suffix!r}")
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Sink]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "parquet") from error
+    kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in get_type_hints(ScoreRow).items()])
+    with parquet.ParquetWriter(path, schema) as writer:
+        yield _Parquet(pyarrow, writer)

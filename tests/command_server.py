@@ -1,0 +1,154 @@
+"""Run `theodolite` commands in processes of their own, without importing torch anew for each.
+
+One helper process imports everything and computes nothing; every command is a fork of it. A command can be
+killed after a while, or at its n-th flush to disk, and its peak memory is measured.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NamedTuple
+
+TESTS = Path(__file__).parent
+KILLED = -signal.SIGKILL
+
+
+class Outcome(NamedTuple):
+    """How a command ended: its exit code (negative: a signal), what it said, its peak memory in MiB."""
+
+    code: int
+    out: str
+    err: str
+    peak: float
+
+
+def run(
+    *args: str | Path,
+    env: dict[str, str] | None = None,
+    kill_after: float | None = None,
+    kill_at_flush: int | None = None,
+    interrupt_after: float | None = None,
+) -> Outcome:
+    """Run one command to its end, or to the moment it is killed."""
+    request = {
+        "args": [str(arg) for arg in args],
+        "env": env or {},
+        "kill_after": kill_after,
+        "kill_at_flush": kill_at_flush,
+        "interrupt_after": interrupt_after,
+    }
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(request) + "\n")
+    server.stdin.flush()
+    return Outcome(**json.loads(server.stdout.readline()))
+
+
+@functools.cache
+def _server() -> subprocess.Popen[str]:
+    paths = [str(TESTS.parent / "src"), str(TESTS), os.environ.get("PYTHONPATH", "")]
+    # One thread: the models are tiny, and threads that wait for each other suffer when the machine is busy.
+    env = {"PYTHONPATH": os.pathsep.join(path for path in paths if path), "OMP_NUM_THREADS": "1"}
+    server = subprocess.Popen(
+        [sys.executable, __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+    )
+    atexit.register(_stop, server)
+    return server
+
+
+def _stop(server: subprocess.Popen[str]) -> None:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.close()
+    server.wait()
+    server.stdout.close()
+
+
+def _serve() -> None:
+    """Answer requests, a line of JSON each, until the input ends."""
+    import PIL.Image
+    import torch.utils.data
+
+    import theodolite.cli
+    import theodolite.features.extract
+    import theodolite.guard_storage  # noqa: F401
+
+    assert PIL.Image is not None
+    assert torch.utils.data is not None
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line))), flush=True)  # noqa: T201
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if child == 0:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            _become(request)
+        for name, number in (("kill_after", signal.SIGKILL), ("interrupt_after", signal.SIGINT)):
+            if request[name] is not None:
+                time.sleep(request[name])
+                os.kill(child, number)
+        _, status, usage = os.wait4(child, 0)
+        out.seek(0)
+        err.seek(0)
+        return {
+            "code": os.waitstatus_to_exitcode(status),
+            "out": out.read().decode(),
+            "err": err.read().decode(),
+            "peak": usage.ru_maxrss / 1024,
+        }
+
+
+def _become(request: dict[str, Any]) -> None:
+    """In the child: run the command and leave by its exit code."""
+    from theodolite.cli import main
+
+    os.environ.update(request["env"])
+    sys.argv = ["theodolite", *request["args"]]
+    if request["kill_at_flush"] is not None:
+        _die_at_flush(request["kill_at_flush"])
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _die_at_flush(count: int) -> None:
+    real, left = os.fsync, iter(range(count - 1))
+
+    def fsync(handle: int) -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+            threading.Event().wait()
+        real(handle)
+
+    os.fsync = fsync  # type: ignore[assignment]
+
+
+if __name__ == "__main__":
+    _serve()

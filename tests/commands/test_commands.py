@@ -1,0 +1,217 @@
+"""The commands on small data: what they write, what they say, and that errors are one paragraph."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from command_server import Outcome, run
+from theodolite.features.store import FeatureStore
+from theodolite.guard import Guard
+
+MODEL = ("--model", "python:small_models:Tiny?mean=0&size=8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images in three class folders, an archive of images, and a guard fitted on the folders."""
+    folder = tmp_path_factory.mktemp("small")
+    rng = np.random.default_rng(0)
+    for index in range(240):
+        place = folder / "images" / "abc"[index % 3]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(place / f"{index}.png")
+    np.savez(folder / "more.npz", images=rng.integers(0, 256, (50, 8, 8), dtype=np.uint8))
+    cache = {"THEODOLITE_CACHE": str(folder / "cache")}
+    fitted = run("fit", *MODEL, "--data", folder / "images", "-o", folder / "guard.safetensors", env=cache)
+    assert fitted.code == 0, fitted.err
+    assert len(list((folder / "cache").iterdir())) == 1
+    return folder
+
+
+def assert_refused(outcome: Outcome, *words: str) -> None:
+    """Exit code 2, one paragraph, no traceback, and the words that help."""
+    assert outcome.code == 2, outcome
+    assert "Traceback" not in outcome.err
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.strip().count("\n") == 0
+    for word in words:
+        assert word in outcome.err
+
+
+def test_scores_are_the_same_in_every_kind_of_file(folder: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for suffix in ("csv", "jsonl", "parquet"):
+        out = run("score", folder / "guard.safetensors", folder / "images", "-o", tmp_path / f"s.{suffix}")
+        assert out.code == 0, out.err
+    with (tmp_path / "s.csv").open(newline="") as file:
+        from_csv = list(csv.DictReader(file))
+    from_json = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
+    from_parquet = parquet.read_table(tmp_path / "s.parquet").to_pylist()
+    assert len(from_csv) == 240
+    assert from_json == from_parquet
+    assert [{name: str(value) for name, value in row.items()} for row in from_json] == from_csv
+    assert Path(from_json[0]["path"]).is_file()
+    flagged = sum(row["verdict"] == "OOD" for row in from_json)
+    assert f"{flagged} of 240 flagged as OOD" in out.out
+    assert all((row["verdict"] == "OOD") == (row["p_value"] <= 0.05) for row in from_json)
+
+
+def test_a_store_and_its_images_get_the_same_scores(folder: Path, tmp_path: Path) -> None:
+    assert run("extract", *MODEL, "--data", folder / "images", "-o", tmp_path / "store").code == 0
+    for name, path in (("store", tmp_path / "store"), ("images", folder / "images")):
+        assert run("score", folder / "guard.safetensors", path, "-o", tmp_path / f"{name}.jsonl").code == 0
+    columns = [
+        [json.loads(line)["score"] for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("store", "images")
+    ]
+    np.testing.assert_allclose(columns[0], columns[1], rtol=1e-5)
+
+
+def test_single_images_several_paths_and_a_limit(folder: Path) -> None:
+    image = folder / "images" / "a" / "0.png"
+    out = run("score", folder / "guard.safetensors", image, folder / "more.npz", "--limit", "10")
+    assert out.code == 0, out.err
+    assert "of 11 flagged" in out.out
+    strict = run("score", folder / "guard.safetensors", image, "--false-alarm-rate", "0.2")
+    assert "at most 20 % would be" in strict.out
+
+
+def test_the_guard_carries_everything(folder: Path) -> None:
+    guard = Guard.load(folder / "guard.safetensors")
+    assert guard.provenance is not None
+    assert guard.provenance.model == MODEL[1]
+    assert guard.provenance.layer == "fc"
+    (store,) = (FeatureStore(path) for path in (folder / "cache").iterdir())
+    assert guard.provenance.weights == store.manifest.recipe.weights
+    assert len(guard.calibration) == pytest.approx(48, abs=20)
+    shown = run("inspect", folder / "guard.safetensors")
+    assert shown.code == 0
+    for word in ("guard", "ORA", "held-out scores", MODEL[1], guard.provenance.weights):
+        assert word in shown.out
+
+
+def test_calibration_data_of_its_own(folder: Path, tmp_path: Path) -> None:
+    cache = {"THEODOLITE_CACHE": str(tmp_path / "cache")}
+    guard = tmp_path / "guard.safetensors"
+    data = ("--data", folder / "images", "--calibration-data", folder / "more.npz")
+    out = run("fit", *MODEL, *data, "--detector", "energy", "-o", guard, env=cache)
+    assert out.code == 0, out.err
+    assert "fitted on 240 samples, calibrated on 50" in out.out
+
+
+def test_inspect_a_store_and_a_detector(folder: Path, tmp_path: Path) -> None:
+    limited = ("--data", folder / "images", "--dtype", "float16", "--limit", "100")
+    assert run("extract", *MODEL, *limited, "-o", tmp_path / "store").code == 0
+    shown = run("inspect", tmp_path / "store", "--verify")
+    for word in ("complete, every checksum is right", "100 × 16, float16", "every sample has one"):
+        assert word in shown.out
+    Guard.load(folder / "guard.safetensors").detector.save(tmp_path / "ora.safetensors")
+    assert "fitted detector" in run("inspect", tmp_path / "ora.safetensors").out
+
+
+def test_unreadable_images_are_named_or_skipped_and_listed(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    for index in range(60):
+        Image.effect_noise((8, 8), 40).save(images / f"{index:02d}.png")
+    Image.effect_noise((64, 64), 40).save(images / "whole.jpg")
+    (images / "cut.jpg").write_bytes((images / "whole.jpg").read_bytes()[:400])
+    (images / "empty.png").touch()
+    command = ("extract", *MODEL, "--data", images, "-o", tmp_path / "store")
+    for workers in ("0", "1"):
+        assert_refused(run(*command, "--workers", workers), "cut.jpg", "--skip-unreadable")
+    assert run(*command, "--skip-unreadable").code == 0
+    store = FeatureStore(tmp_path / "store")
+    assert [Path(name).name for name in store.skipped] == ["cut.jpg", "empty.png"]
+    assert len(store) == 61
+    assert "2 left out" in run("inspect", tmp_path / "store").out
+    guard = tmp_path / "guard.safetensors"
+    assert run("fit", "--data", tmp_path / "store", "-o", guard, "--calibration-share", "0.7").code == 0
+    assert_refused(run("score", guard, images, "-o", tmp_path / "scores.csv"), "cut.jpg")
+    assert not list(tmp_path.glob("scores.csv*"))
+    out = run("score", guard, images, "--skip-unreadable")
+    assert "2 unreadable, left out" in out.out
+
+
+def test_malformed_input_is_one_paragraph(folder: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "flat.npz", images=np.zeros((4, 7), np.uint8))
+    np.savez(tmp_path / "far.npz", images=np.zeros((40, 8, 8), np.uint8), labels=np.full(40, 7))
+    (tmp_path / "junk.safetensors").write_bytes(b"junk")
+    (tmp_path / "text").write_text("no weights")
+    guard, images, out = folder / "guard.safetensors", folder / "images", tmp_path / "out.safetensors"
+    cache = {"THEODOLITE_CACHE": str(tmp_path / "cache")}
+    fit = ("fit", *MODEL, "-o", out)
+    cases: list[tuple[tuple[str | Path, ...], tuple[str, ...]]] = [
+        ((*fit, "--data", tmp_path / "flat.npz"), ("shape", "(4, 7)")),
+        ((*fit, "--data", tmp_path / "far.npz"), ("labels must lie in 0..2",)),
+        ((*fit, "--data", tmp_path / "nowhere"), ("does not exist",)),
+        ((*fit, "--data", images, "--detector", "orra"), ("did you mean 'ora'",)),
+        ((*fit, "--data", images, "--layer", "body.0"), ("body.0",)),
+        ((*fit, "--data", images, "--weights", tmp_path / "text"), ("text",)),
+        ((*fit, "--data", images, "--device", "tpu"), ("device must be one of",)),
+        ((*fit, "--data", images, "--limit", "12"), ("calibration scores cannot support",)),
+        ((*fit, "--data", images, "--calibration-share", "2"), ("share must lie in (0, 1)",)),
+        (("fit", "--data", images, "-o", out), ("--model",)),
+        (("fit", "--data", images, "-o", out, "--model", "python:small_models:NoHead"), ("linear",)),
+        (("fit", "--data", images, "-o", out, "--model", "python:small_models:TwoHeads?size=8"), ("head",)),
+        (("fit", "--data", images, "-o", out, "--model", "resnet"), ("resnet",)),
+        (("extract", *MODEL, "--data", images, "-o", tmp_path / "s", "--dtype", "int8"), ("float16",)),
+        (("extract", *MODEL, "--data", images, "-o", guard), ("cannot create",)),
+        (("score", tmp_path / "junk.safetensors", images), ("not a readable safetensors file",)),
+        (("score", "imagenet-lite9", images), ("Ready-made guards: imagenet-lite0",)),
+        (("score", guard, images, "-o", tmp_path / "scores.txt"), (".csv, .jsonl or .parquet",)),
+        (("score", guard, images, "-o", tmp_path / "no" / "s.csv"), ("does not exist: create it",)),
+        (("score", guard, tmp_path / "flat.npz"), ("shape",)),
+        (("score", guard, images, "--false-alarm-rate", "2"), ("must lie in (0, 1)",)),
+        (("inspect", tmp_path), ("not a feature store",)),
+        (("inspect", tmp_path / "nothing"), ("no such file",)),
+    ]
+    for arguments, words in cases:
+        assert_refused(run(*arguments, env=cache), *words)
+    assert not out.exists()
+
+
+def test_other_weights_than_the_guards_are_refused(folder: Path, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    from small_models import Tiny
+
+    changed = {name: tensor + 1 for name, tensor in Tiny().state_dict().items()}
+    save_file(changed, tmp_path / "other.safetensors")
+    weights = ("--weights", tmp_path / "other.safetensors")
+    refused = run("score", folder / "guard.safetensors", folder / "images", *weights)
+    assert_refused(refused, "are not those the guard was fitted on")
+    assert run("extract", *MODEL, *weights, "--data", folder / "images", "-o", tmp_path / "s").code == 0
+    assert_refused(run("score", folder / "guard.safetensors", tmp_path / "s"), "holds features of")
+
+
+def test_a_forgotten_checkpoint_is_asked_for(folder: Path, tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    from small_models import Tiny
+
+    weights, guard = tmp_path / "weights.safetensors", tmp_path / "guard.safetensors"
+    save_file(Tiny().state_dict(), weights)
+    cache = {"THEODOLITE_CACHE": str(tmp_path / "cache")}
+    fitted = run("fit", *MODEL, "--weights", weights, "--data", folder / "images", "-o", guard, env=cache)
+    assert fitted.code == 0, fitted.err
+    assert run("score", guard, folder / "images").code == 0
+    weights.rename(tmp_path / "moved.safetensors")
+    assert_refused(run("score", guard, folder / "images"), "is gone", "--weights")
+    moved = ("--weights", tmp_path / "moved.safetensors")
+    assert run("score", guard, folder / "images", *moved).code == 0
+
+
+def test_python_m_theodolite(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "theodolite", "inspect", str(tmp_path)]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert outcome.returncode == 2
+    assert outcome.stderr.startswith("error: ")

@@ -1,0 +1,173 @@
+"""Folders, lists and single pictures, and every kind of damage to them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from torch._utils import ExceptionWrapper
+
+from theodolite.data import ImageSource, as_picture, open_source
+from theodolite.errors import InputError, UnreadableImageError
+
+RNG = np.random.default_rng(0)
+BYTES = RNG.integers(0, 256, (5, 8, 6, 3), dtype=np.uint8)
+
+
+def save(path: Path, index: int = 0, mode: str = "RGB") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(BYTES[index]).convert(mode).save(path)
+    return path
+
+
+def pixels(source: ImageSource, index: int) -> np.ndarray:
+    return np.asarray(as_picture(source[index].image))
+
+
+# ---------------------------------------------------------------------- folders
+
+
+def test_folder_of_classes(tmp_path: Path) -> None:
+    save(tmp_path / "dog" / "b.png", 0)
+    save(tmp_path / "cat" / "deep" / "c.PNG", 1)
+    save(tmp_path / "cat" / "a.png", 2)
+    (tmp_path / "cat" / "notes.txt").write_text("not a picture")
+    (tmp_path / "empty").mkdir()
+    source = open_source(tmp_path)
+    assert source.class_names == ("cat", "dog")
+    assert [(source[i].id, source[i].label) for i in range(len(source))] == [
+        ("cat/a.png", 0),
+        ("cat/deep/c.PNG", 0),
+        ("dog/b.png", 1),
+    ]
+    assert np.array_equal(pixels(source, 2), BYTES[0])
+    size = (tmp_path / "dog" / "b.png").stat().st_size
+    assert list(source.listing())[2] == f"dog/b.png\t1\t{size}"
+
+
+def test_flat_folder_has_no_labels(tmp_path: Path) -> None:
+    for name in ("b.png", "a.jpg", "c.bmp"):
+        save(tmp_path / name)
+    source = open_source(str(tmp_path))
+    assert [source[i].id for i in range(3)] == ["a.jpg", "b.png", "c.bmp"]
+    assert source[0].label is None
+    assert source.class_names is None
+
+
+def test_mixed_folder_is_refused_unless_flat(tmp_path: Path) -> None:
+    save(tmp_path / "a.png")
+    save(tmp_path / "cat" / "b.png")
+    with pytest.raises(InputError, match="pictures as well as sub-folders"):
+        open_source(tmp_path)
+    assert len(open_source(tmp_path, kind="flat")) == 2
+
+
+def test_splits_are_not_classes(tmp_path: Path) -> None:
+    save(tmp_path / "train" / "cat" / "a.png")
+    save(tmp_path / "val" / "cat" / "b.png")
+    with pytest.raises(InputError, match="holds the splits train, val, not classes"):
+        open_source(tmp_path)
+    assert open_source(tmp_path / "val").class_names == ("cat",)
+
+
+def test_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no pictures"):
+        open_source(tmp_path)
+
+
+def test_one_picture(tmp_path: Path) -> None:
+    assert open_source(save(tmp_path / "a.png"))[0].id == "a.png"
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "1", "LA"])
+def test_modes_become_grey_or_rgb(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / ("a.tiff" if mode == "CMYK" else "a.png")
+    save(path, mode=mode)
+    image = open_source(path)[0].image
+    assert isinstance(image, Image.Image)
+    assert image.mode in ("L", "RGB")
+
+
+def test_sixteen_bit_grey_is_scaled(tmp_path: Path) -> None:
+    Image.fromarray(np.full((4, 4), 0x8000, dtype=np.uint16)).save(tmp_path / "a.png")
+    assert int(pixels(open_source(tmp_path), 0)[0, 0]) == 128
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "text", "missing"])
+def test_unreadable_pictures_are_named(tmp_path: Path, damage: str) -> None:
+    path = save(tmp_path / "cat.jpg")
+    source = open_source(tmp_path)
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"truncated": content[: len(content) // 2], "empty": b"", "text": b"hello"}[damage])
+    with pytest.raises(UnreadableImageError, match=r"cat\.jpg cannot be read as an image") as caught:
+        _ = source[0]
+    assert "--skip-unreadable" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.path == str(path)
+
+
+def test_unreadable_survives_a_worker_process(tmp_path: Path) -> None:
+    (tmp_path / "cat.jpg").write_bytes(b"")
+    try:
+        _ = open_source(tmp_path)[0]
+    except UnreadableImageError:
+        carried = ExceptionWrapper(where="in a worker")
+    with pytest.raises(UnreadableImageError, match=r"cat\.jpg"):
+        carried.reraise()
+
+
+# ---------------------------------------------------------------------- lists
+
+
+def test_list_file_as_openood_has_them(tmp_path: Path) -> None:
+    save(tmp_path / "data" / "images" / "test set" / "a.png", 3)
+    save(tmp_path / "data" / "images" / "b.png")
+    path = tmp_path / "data" / "lists" / "cifar10" / "test.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("images/test set/a.png 7\n\nimages/b.png -1\nimages/b.png\n")
+    source = open_source(path)
+    assert [source[i].label for i in range(3)] == [7, None, None]
+    assert source[0].id == "images/test set/a.png"
+    assert np.array_equal(pixels(source, 0), BYTES[3])
+
+
+def test_list_with_a_root(tmp_path: Path) -> None:
+    save(tmp_path / "elsewhere" / "a.png")
+    (tmp_path / "list.txt").write_text("a.png 0")
+    assert len(pixels(open_source(tmp_path / "list.txt", root=tmp_path / "elsewhere"), 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a.png -2", "line 1: label -2 is out of range"),
+        ("a.png cat", "'cat' is not a label"),
+        ("", "no pictures"),
+    ],
+)
+def test_bad_lists(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "list.txt").write_text(text)
+    with pytest.raises(InputError, match=message):
+        open_source(tmp_path / "list.txt")
+
+
+def test_binary_list(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not a text file"):
+        open_source(tmp_path / "list.txt")
+
+
+# ---------------------------------------------------------------------- paths
+
+
+def test_unknown_paths(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        open_source(tmp_path / "nothing")
+    (tmp_path / "a.xyz").write_text("?")
+    with pytest.raises(InputError, match="none of the known kinds"):
+        open_source(tmp_path / "a.xyz")
+    with pytest.raises(InputError, match="kind 'zip' is unknown"):
+        open_source(tmp_path, kind="zip")

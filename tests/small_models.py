@@ -1,0 +1,64 @@
+"""Small classifiers for the `python:` source; they can be told to take their time."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import torch
+from torch import Tensor, nn
+
+# Seconds a forward pass waits, so that a test can interrupt it.
+DELAY = "THEODOLITE_TEST_DELAY"
+
+
+class Tiny(nn.Module):
+    """8×8 grey images in, three logits out; the weights are the same in every process."""
+
+    width = 16
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, self.width), nn.Tanh())
+        self.fc = nn.Linear(self.width, 3)
+        generator = torch.Generator().manual_seed(7)
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.copy_(torch.randn(parameter.shape, generator=generator) / 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        time.sleep(float(os.environ.get(DELAY, "0")))
+        logits: Tensor = self.fc(self.body(images))
+        return logits
+
+
+class Wide(Tiny):
+    """The same with features that weigh something."""
+
+    width = 512
+
+
+class NoHead(nn.Module):
+    """Ends in a convolution and a mean: nothing to take boundaries from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, kernel_size=3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.conv(images).mean(dim=(2, 3))
+        return logits
+
+
+class TwoHeads(nn.Module):
+    """The mean of two linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(192, 3)
+        self.second = nn.Linear(192, 3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        flat = images.flatten(1)
+        logits: Tensor = (self.first(flat) + self.second(flat)) / 2
+        return logits

@@ -1,0 +1,165 @@
+"""Guards: verdicts with the promised false-alarm rate, and files that give the same verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import theodolite
+from theodolite import MSP, ORA, Energy, Head
+from theodolite.calibration import Calibration
+from theodolite.errors import FormatError, InputError, NotFittedError
+from theodolite.features.store import number_of
+from theodolite.guard import Guard, Provenance
+from theodolite.holdout import in_share, split
+
+WIDTH, CLASSES = 16, 5
+
+
+def clusters(count: int, seed: int, spread: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Features that crowd around the weights of their class."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(CLASSES, (count,), generator=generator)
+    noise = spread * torch.randn(count, WIDTH, generator=generator)
+    return 4 * head().weight[labels] + noise, labels
+
+
+def head() -> Head:
+    return Head(torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(3)))
+
+
+def fitted(count: int = 4_000, **description: Any) -> Guard:
+    features, labels = clusters(count, 0)
+    return Guard.fit(ORA(), features, labels, head=head(), **description)
+
+
+def test_false_alarms_keep_the_promise_and_noise_is_caught() -> None:
+    guard = fitted()
+    fresh = guard.verdicts(clusters(10_000, 1)[0])
+    strange = guard.verdicts(torch.randn(2_000, WIDTH, generator=torch.Generator().manual_seed(2)))
+    # 5 % promised; three standard errors of 800 calibration and 10,000 test samples.
+    slack = 3 * np.sqrt(0.05 * 0.95 * (1 / len(guard.calibration) + 1 / 10_000))
+    assert float(torch.as_tensor(fresh.is_ood).double().mean()) <= 0.05 + slack
+    assert float(torch.as_tensor(strange.is_ood).double().mean()) > 0.5
+    assert torch.equal(torch.as_tensor(fresh.is_ood), torch.as_tensor(fresh.p_value) <= 0.05)
+
+
+def test_the_false_alarm_rate_can_be_chosen_at_the_verdict() -> None:
+    guard = fitted()
+    rows = clusters(2_000, 1)[0]
+    shares = [
+        float(torch.as_tensor(guard.verdicts(rows, false_alarm_rate=rate).is_ood).double().mean())
+        for rate in (0.01, 0.1, 0.5)
+    ]
+    assert shares == sorted(shares)
+    assert shares[2] == pytest.approx(0.5, abs=0.08)
+
+
+def test_numpy_in_numpy_out_and_classes_are_the_heads() -> None:
+    guard = fitted(class_names=list("abcde"))
+    rows, labels = clusters(300, 4)
+    from_torch, from_numpy = guard.verdicts(rows), guard.verdicts(rows.numpy())
+    for one, other in zip(from_torch, from_numpy, strict=True):
+        assert isinstance(one, Tensor)
+        assert isinstance(other, np.ndarray)
+        np.testing.assert_array_equal(one.numpy(), other)
+    assert isinstance(from_torch.predicted, Tensor)
+    assert float((from_torch.predicted == labels).double().mean()) > 0.95
+    assert guard.class_name(2) == "c"
+    assert fitted().class_name(2) == "2"
+
+
+def test_the_calibration_share_is_held_out_and_does_not_depend_on_order() -> None:
+    features, labels = clusters(2_000, 0)
+    ids = torch.tensor([number_of(f"{i}.png") for i in range(2_000)])
+    to_fit, held_out = split(features, labels, ids, head(), 0.2)
+    fit_ids = torch.cat([batch[2] for batch in to_fit if batch[2] is not None])
+    held_ids = torch.cat([batch[2] for batch in held_out if batch[2] is not None])
+    assert len(fit_ids) + len(held_ids) == 2_000
+    assert set(fit_ids.tolist()).isdisjoint(held_ids.tolist())
+    assert len(held_ids) == pytest.approx(400, abs=60)
+    order = torch.randperm(2_000)
+    assert set(ids[order][in_share(ids[order], 0.2)].tolist()) == set(held_ids.tolist())
+
+
+def test_calibration_data_of_its_own() -> None:
+    features, labels = clusters(1_000, 0)
+    apart = clusters(500, 9)[0]
+    guard = Guard.fit(ORA(), features, labels, head=head(), calibration=apart)
+    expected = ORA().fit(features, labels, head=head()).score(apart)
+    np.testing.assert_allclose(guard.calibration.scores, np.sort(expected.double().numpy()))
+
+
+@pytest.mark.parametrize("detector", [ORA(), ORA(centre="predicted"), MSP(), Energy(temperature=2.0)])
+def test_save_and_load_give_the_same_verdicts(tmp_path: Path, detector: theodolite.Detector) -> None:
+    features, labels = clusters(1_000, 0)
+    provenance = Provenance("python:toy:make", "a" * 64, "plain", "fc")
+    guard = Guard.fit(
+        detector,
+        features,
+        labels,
+        head=head(),
+        class_names=["ä", "b", "c", "d", "e"],
+        provenance=provenance,
+        false_alarm_rate=0.1,
+    )
+    guard.save(tmp_path / "guard.safetensors")
+    again = Guard.load(tmp_path / "guard.safetensors")
+    rows = clusters(300, 4)[0]
+    for one, other in zip(guard.verdicts(rows), again.verdicts(rows), strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+    assert again.provenance == provenance
+    assert again.class_names == ("ä", "b", "c", "d", "e")
+    assert again.false_alarm_rate == 0.1
+    assert again.detector.options() == detector.options()
+    guard.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "guard.safetensors").read_bytes()
+
+
+def test_a_guard_is_a_module() -> None:
+    guard = fitted().to("cpu")
+    assert isinstance(guard(clusters(3, 1)[0]).score, Tensor)
+
+
+def test_files_that_are_not_guards(tmp_path: Path) -> None:
+    ORA().fit(*clusters(100, 0), head=head()).save(tmp_path / "detector.safetensors")
+    with pytest.raises(FormatError, match="is not a guard"):
+        Guard.load(tmp_path / "detector.safetensors")
+    with pytest.raises(InputError, match=r"no such file.*Ready-made guards: .*imagenet-lite0"):
+        Guard.load(tmp_path / "absent.safetensors")
+    guard = fitted(200)
+    guard.save(tmp_path / "guard.safetensors")
+    with pytest.raises(FormatError, match="theodolite-detector"):
+        theodolite.load(tmp_path / "guard.safetensors")
+    content = (tmp_path / "guard.safetensors").read_bytes()
+    (tmp_path / "cut.safetensors").write_bytes(content[: len(content) // 2])
+    with pytest.raises(FormatError, match="not a readable safetensors file"):
+        Guard.load(tmp_path / "cut.safetensors")
+
+
+def test_errors_name_what_is_missing(tmp_path: Path) -> None:
+    guard = fitted(200)
+    with pytest.raises(InputError, match=r"no model to turn images into features"):
+        guard.verdicts(torch.rand(2, 3, 8, 8))
+    with pytest.raises(InputError, match="cannot prepare pictures"):
+        guard.verdicts([])
+    with pytest.raises(InputError, match="width 3"):
+        guard.verdicts(torch.rand(2, 3))
+    with pytest.raises(InputError, match="4 class names for a head of 5"):
+        fitted(200, class_names=list("abcd"))
+    with pytest.raises(InputError, match="at least 19 are needed"):
+        Guard(guard.detector, Calibration(torch.rand(5)))
+    with pytest.raises(InputError, match="needs its head in the file"):
+        guard.save(tmp_path / "guard.safetensors", with_head=False)
+    with pytest.raises(NotFittedError):
+        Guard(ORA(), guard.calibration, head=head()).save(tmp_path / "guard.safetensors")
+    features, labels = clusters(100, 0)
+    with pytest.raises(InputError, match="can be read once"):
+        Guard.fit(ORA(), iter([(features, labels)]), head=head())
+    with pytest.raises(InputError, match="calibration share must lie in"):
+        Guard.fit(ORA(), features, labels, head=head(), calibration_share=1.5)
