@@ -74,7 +74,7 @@ def experiment(name: str, title: str, *needs: Need) -> Callable[[Runner], Runner
 
 def experiments() -> dict[str, Experiment]:
     """All experiments, in the order they should run."""
-    from . import angles, feature_folders, literature, mnist  # noqa: F401
+    from . import angles, feature_folders, literature, mnist, recommendation  # noqa: F401
 
     order = (
         "all-scores",
@@ -85,6 +85,7 @@ def experiments() -> dict[str, Experiment]:
         "mnist",
         "ensemble",
         "literature",
+        "recommendation",
     )
     if set(order) != set(_experiments):
         raise InputError(f"experiments without a place in the order: {set(order) ^ set(_experiments)}")
