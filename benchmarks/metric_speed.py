@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 
 import torch
-from ora_speed import WIDTH, problem
-from timing import paired_ratio, report
 
 import theodolite as th
+from ora_speed import WIDTH, problem
+from timing import paired_ratio, report
 
 PROMISE = 1.3
 

@@ -7,14 +7,13 @@ N = 8,192 rows, D = 2,048, C = 1,000, float32. Exit code 1 if a promise is broke
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
-from pathlib import Path
 
 import torch
 
 import theodolite as th
+from memory import extra_mebibytes
 from timing import paired_ratio, report, seconds
 
 ROWS, WIDTH, CLASSES = 8_192, 2_048, 1_000
@@ -42,22 +41,12 @@ def projection_loop(features: torch.Tensor, head: th.Head, mean: torch.Tensor) -
     return best
 
 
-def resident(field: str) -> float:
-    """A line of /proc/self/status in MiB: VmRSS is the memory now, VmHWM its peak."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
-
-
 def extra_memory() -> float:
     """Resident memory that scoring adds at its peak, measured in a process of its own."""
     head, features = problem()
     detector = th.ORA().fit(features[:64], head=head)
     detector.score(features[:4])
-    ctypes.CDLL(None).malloc_trim(0)  # memory the fit gave back must not hide what scoring takes
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
-    before = resident("VmRSS")
-    detector.score(features)
-    return resident("VmHWM") - before
+    return extra_mebibytes(lambda: detector.score(features))
 
 
 def main() -> int:

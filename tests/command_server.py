@@ -85,6 +85,7 @@ def _serve() -> None:
     import PIL.Image
     import torch.utils.data
 
+    import theodolite.benchmarks.reporting
     import theodolite.cli
     import theodolite.features.extract
     import theodolite.guard_storage  # noqa: F401

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import theodolite
+from small_models import Tiny
 from theodolite import MSP, ORA, Energy, Head
 from theodolite.calibration import Calibration
 from theodolite.errors import FormatError, InputError, NotFittedError
@@ -35,7 +36,7 @@ def head() -> Head:
 
 def fitted(count: int = 4_000, **description: Any) -> Guard:
     features, labels = clusters(count, 0)
-    return Guard.fit(ORA(), features, labels, head=head(), **description)
+    return Guard.fit(features, labels, head=head(), detector=ORA(), **description)
 
 
 def test_false_alarms_keep_the_promise_and_noise_is_caught() -> None:
@@ -90,7 +91,7 @@ def test_the_calibration_share_is_held_out_and_does_not_depend_on_order() -> Non
 def test_calibration_data_of_its_own() -> None:
     features, labels = clusters(1_000, 0)
     apart = clusters(500, 9)[0]
-    guard = Guard.fit(ORA(), features, labels, head=head(), calibration=apart)
+    guard = Guard.fit(features, labels, head=head(), detector=ORA(), calibration=apart)
     expected = ORA().fit(features, labels, head=head()).score(apart)
     np.testing.assert_allclose(guard.calibration.scores, np.sort(expected.double().numpy()))
 
@@ -100,10 +101,10 @@ def test_save_and_load_give_the_same_verdicts(tmp_path: Path, detector: theodoli
     features, labels = clusters(1_000, 0)
     provenance = Provenance("python:toy:make", "a" * 64, "plain", "fc")
     guard = Guard.fit(
-        detector,
         features,
         labels,
         head=head(),
+        detector=detector,
         class_names=["ä", "b", "c", "d", "e"],
         provenance=provenance,
         false_alarm_rate=0.1,
@@ -126,9 +127,20 @@ def test_a_guard_is_a_module() -> None:
     assert isinstance(guard(clusters(3, 1)[0]).score, Tensor)
 
 
+def test_images_go_through_the_model_to_the_same_verdicts() -> None:
+    model = Tiny()
+    images = torch.rand(400, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    features = model.body(images).detach()
+    guard = Guard.fit(features, detector=ORA(), head=Head.from_linear(model.fc), model=model)
+    for one, other in zip(guard.verdicts(images[:50]), guard.verdicts(features[:50]), strict=True):
+        torch.testing.assert_close(torch.as_tensor(one), torch.as_tensor(other))
+    from_numpy = guard.verdicts(images[:50].numpy())
+    assert isinstance(from_numpy.score, np.ndarray)
+
+
 def test_files_that_are_not_guards(tmp_path: Path) -> None:
     ORA().fit(*clusters(100, 0), head=head()).save(tmp_path / "detector.safetensors")
-    with pytest.raises(FormatError, match="is not a guard"):
+    with pytest.raises(FormatError, match="expected theodolite-guard/1"):
         Guard.load(tmp_path / "detector.safetensors")
     with pytest.raises(InputError, match=r"no such file.*Ready-made guards: .*imagenet-lite0"):
         Guard.load(tmp_path / "absent.safetensors")
@@ -137,6 +149,12 @@ def test_files_that_are_not_guards(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="theodolite-detector"):
         theodolite.load(tmp_path / "guard.safetensors")
     content = (tmp_path / "guard.safetensors").read_bytes()
+    for position in (300, -9):
+        flipped = bytearray(content)
+        flipped[position] ^= 1
+        (tmp_path / "flipped.safetensors").write_bytes(flipped)
+        with pytest.raises(FormatError):
+            Guard.load(tmp_path / "flipped.safetensors")
     (tmp_path / "cut.safetensors").write_bytes(content[: len(content) // 2])
     with pytest.raises(FormatError, match="not a readable safetensors file"):
         Guard.load(tmp_path / "cut.safetensors")
@@ -160,6 +178,6 @@ def test_errors_name_what_is_missing(tmp_path: Path) -> None:
         Guard(ORA(), guard.calibration, head=head()).save(tmp_path / "guard.safetensors")
     features, labels = clusters(100, 0)
     with pytest.raises(InputError, match="can be read once"):
-        Guard.fit(ORA(), iter([(features, labels)]), head=head())
+        Guard.fit(iter([(features, labels)]), head=head())
     with pytest.raises(InputError, match="calibration share must lie in"):
-        Guard.fit(ORA(), features, labels, head=head(), calibration_share=1.5)
+        Guard.fit(features, labels, head=head(), detector=ORA(), calibration_share=1.5)

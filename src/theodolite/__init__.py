@@ -12,6 +12,7 @@ from .detectors import (
     NECO,
     ODIN,
     ORA,
+    RECOMMENDED,
     RMDS,
     Detector,
     Distance,
@@ -34,9 +35,6 @@ from .features.store import FeatureStore
 from .guard import Guard
 from .head import Head
 from .shaping import ASHB, ASHP, ASHS, ReAct, Scale
-
-# The score to start with: chosen by the study in docs/metric.md.
-RECOMMENDED = "relative-energy"
 
 __all__ = [
     "ASHB",

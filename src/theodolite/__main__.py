@@ -1,4 +1,4 @@
-"""`python -m theodolite` is the `theodolite` command."""
+"""`python -m theodolite`."""
 
 from .cli import main
 

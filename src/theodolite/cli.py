@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
 from ._version import __version__
@@ -49,9 +50,9 @@ def detectors() -> None:
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path(
-        "theodolite-demo"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the pictures and the report.")
+    ] = Path("theodolite-demo"),
     epochs: Annotated[int, typer.Option(min=1, help="Training epochs of the small network.")] = 15,
     seed: Annotated[int, typer.Option(help="Seed of training and sampling.")] = 0,
 ) -> None:
@@ -59,7 +60,11 @@ def demo(
     from .demo.run import run_demo
 
     result = run_demo(output, epochs=epochs, seed=seed, console=console)
-    console.print(f"\n{len(result.files)} pictures in [bold]{output.resolve()}[/bold]")
+    lines = (
+        f"{len(result.files)} pictures in [bold]{escape(str(output.resolve()))}[/bold]",
+        f"report: [bold]{escape(str(result.report.resolve()))}[/bold]",
+    )
+    console.print("\n" + "\n".join(lines), highlight=False, soft_wrap=True)
 
 
 register(app)

@@ -22,12 +22,12 @@ _OPERATORS = ("nms", "qnms")
 _definitions: list[torch.library.Library] = []
 
 
-def import_torchvision() -> ModuleType:
-    """torchvision, imported; raises MissingExtraError where it is not installed."""
+def import_torchvision(extra: str = "vision") -> ModuleType:
+    """torchvision, imported; where it is not installed, the error names the ``extra`` that brings it."""
     try:
         return importlib.import_module("torchvision")
     except ModuleNotFoundError as error:
-        raise MissingExtraError(error.name or "torchvision", "vision") from error
+        raise MissingExtraError(error.name or "torchvision", extra) from error
     except RuntimeError as error:
         if "torchvision::" not in str(error):
             raise

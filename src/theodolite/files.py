@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save, save_file
 from torch import Tensor
@@ -22,6 +23,7 @@ from torch import Tensor
 from .errors import FormatError, InputError, StorageError, TheodoliteError
 
 _ENTRY = "theodolite"
+_SEAL = "sha256"
 _CHUNK = 2**20
 
 
@@ -59,22 +61,27 @@ def tensor_bytes(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) 
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
-    """Write tensors and their description atomically, without a second copy in memory."""
+    """Write tensors, their description and a checksum of both atomically, without a second copy in memory."""
+    plain = _plain(tensors)
+    sealed = {**description, _SEAL: _checksum(plain, description)}
     with replacing(path) as partial:
-        save_file(_plain(tensors), partial, metadata={_ENTRY: _compact(description)})
+        save_file(plain, partial, metadata={_ENTRY: _compact(sealed)})
 
 
-def read_description(path: Path) -> dict[str, Any]:
-    """The description in a safetensors file of ours; the tensors stay on disk."""
-    with _opened(path) as file:
-        return _description(file.metadata() or {}, path)
+def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """All tensors of a file of ours, mapped from disk, and its description.
 
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All tensors of a file of ours, mapped from disk, and its description."""
+    Refused if it has none of the ``formats`` expected, or if its checksum is wrong. The parts of a store are
+    not ``sealed``: its manifest has their checksums.
+    """
     with _opened(path) as file:
         description = _description(file.metadata() or {}, path)
-        return {name: file.get_tensor(name) for name in file.keys()}, description  # noqa: SIM118
+        if description["format"] not in formats:
+            raise FormatError(f"{path} has format {description['format']!r}; expected {' or '.join(formats)}")
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if sealed and description.pop(_SEAL, None) != _checksum(tensors, description):
+        raise FormatError(f"{path} is damaged (wrong checksum): make it again, or fetch it again")
+    return tensors, description
 
 
 def sha256(path: Path) -> str:
@@ -83,6 +90,14 @@ def sha256(path: Path) -> str:
     with path.open("rb") as file:
         while piece := file.read(_CHUNK):
             digest.update(piece)
+    return digest.hexdigest()
+
+
+def _checksum(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(_compact(description).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -1,6 +1,6 @@
 """The guard: a classifier's head, a fitted detector and its calibration, ready to give verdicts.
 
-    guard = Guard.fit(ORA(), store, head=store.head)
+    guard = Guard.fit(store, head=store.head)
     verdicts = guard.verdicts(features)          # or images, where the guard has its model
 
 A sample is flagged when its conformal p-value is at most ``false_alarm_rate``: of ID data like the
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from .arrays import ArrayLike, as_float, as_tensor, like
 from .calibration import Calibration
-from .detectors import Detector
+from .detectors import RECOMMENDED, Detector, create
 from .errors import InputError
 from .head import Head
 from .holdout import split
@@ -95,11 +95,11 @@ class Guard(nn.Module):
     @classmethod
     def fit(
         cls,
-        detector: Detector,
         features: ArrayLike | Batches,
         labels: ArrayLike | None = None,
         *,
         head: Head,
+        detector: Detector | None = None,
         ids: ArrayLike | None = None,
         calibration: ArrayLike | Batches | None = None,
         calibration_share: float = CALIBRATION_SHARE,
@@ -107,8 +107,10 @@ class Guard(nn.Module):
     ) -> Guard:
         """Fit a detector on ID features and calibrate it on others that it did not see.
 
-        Without ``calibration`` data a share of the features is held out, chosen by a hash of the sample ids.
+        ``detector`` is by default the recommended one. Without ``calibration`` data a share of the features
+        is held out, chosen by a hash of the sample ids.
         """
+        detector = detector or create(RECOMMENDED)
         to_fit: ArrayLike | Batches = features
         if calibration is None:
             to_fit, calibration = split(features, labels, ids, head, calibration_share)

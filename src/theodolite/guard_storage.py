@@ -47,13 +47,11 @@ def save(guard: Guard, path: str | Path, *, with_head: bool) -> None:
 def load(path: str | Path) -> Guard:
     """A guard from a file or by name; one stored without its head takes it from its model."""
     source = find(path)
-    tensors, description = read_tensors(source)
-    if description["format"] != FORMAT:
-        raise FormatError(f"{source} is not a guard: its format is {description['format']!r}")
+    tensors, description = read_tensors(source, FORMAT)
     try:
         return _rebuild(tensors, description)
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{source} is damaged: {error!r} in its description or tensors") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{source} is damaged: {error}. Remedy: fit the guard again") from error
 
 
 def find(path: str | Path) -> Path:

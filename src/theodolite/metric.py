@@ -127,8 +127,14 @@ def remember_metric(detector: nn.Module, reference: Reference) -> None:
     options: _Measured = detector  # type: ignore[assignment]
     if options.metric == "euclidean":
         return
-    covariance = reference.statistics.moments.total / reference.count
-    parts = spectrum(covariance, reference.count, shrinkage=options.shrinkage)
+    parts = reference.derived(
+        f"spectrum, shrinkage {options.shrinkage}",
+        lambda: spectrum(
+            reference.statistics.moments.total / reference.count,
+            reference.count,
+            shrinkage=options.shrinkage,
+        ),
+    )
     for name, tensor in parts._asdict().items():
         detector.register_buffer(f"metric_{name}", tensor)
 

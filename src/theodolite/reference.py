@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from .head import Head
 from .statistics import Needs, Statistics
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
-Batches: TypeAlias = Iterable[
-    ArrayLike | tuple[ArrayLike, ...] | tuple[ArrayLike, ArrayLike | None, ArrayLike | None] | list[ArrayLike]
-]
+Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike | None, ...] | list[ArrayLike]]
+
+Derived = TypeVar("Derived")
 
 # Entries of a batch cut from an array: small enough that its float64 copy stays below 40 MiB.
 _BATCH_ENTRIES = 2**22
@@ -48,6 +48,14 @@ class Reference:
         self.head = head
         self.statistics = statistics
         self.view = view
+        self._derived: dict[str, Any] = {}
+
+    def derived(self, name: str, compute: Callable[[], Derived]) -> Derived:
+        """What several detectors derive from the same statistics (an eigendecomposition), computed once."""
+        if name not in self._derived:
+            self._derived[name] = compute()
+        found: Derived = self._derived[name]
+        return found
 
     @classmethod
     def collect(

@@ -107,6 +107,16 @@ def test_calibration_data_of_its_own(folder: Path, tmp_path: Path) -> None:
     assert "fitted on 240 samples, calibrated on 50" in out.out
 
 
+def test_shaping_and_the_note_on_nudged_inputs(folder: Path, tmp_path: Path) -> None:
+    cache, guard = {"THEODOLITE_CACHE": str(folder / "cache")}, tmp_path / "guard.safetensors"
+    fit = ("fit", *MODEL, "--data", folder / "images", "-o", guard)
+    assert run(*fit, "--shaping", "react:80", env=cache).code == 0
+    assert "shaping='react:80'" in run("inspect", guard).out.replace("\n", " ").replace("  ", "")
+    assert run("score", guard, folder / "more.npz").code == 0
+    assert_refused(run(*fit, "--shaping", "foo:3", env=cache), "react, ash-s")
+    assert "the nudge ODIN gives them is left out" in run(*fit, "--detector", "odin", env=cache).out
+
+
 def test_inspect_a_store_and_a_detector(folder: Path, tmp_path: Path) -> None:
     limited = ("--data", folder / "images", "--dtype", "float16", "--limit", "100")
     assert run("extract", *MODEL, *limited, "-o", tmp_path / "store").code == 0

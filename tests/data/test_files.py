@@ -1,6 +1,7 @@
 """Folders, lists and single pictures, and every kind of damage to them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,7 +115,8 @@ def test_unreadable_survives_a_worker_process(tmp_path: Path) -> None:
     try:
         _ = open_source(tmp_path)[0]
     except UnreadableImageError:
-        carried = ExceptionWrapper(where="in a worker")
+        wrapper: Any = ExceptionWrapper  # what DataLoader sends home from a worker
+        carried = wrapper(where="in a worker")
     with pytest.raises(UnreadableImageError, match=r"cat\.jpg"):
         carried.reraise()
 

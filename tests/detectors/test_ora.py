@@ -258,7 +258,7 @@ def test_projection_on_the_sphere_equals_its_definition() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(InputError, match="centre must be a class number or one of mean, predicted"):
         th.ORA(centre="middle")
-    with pytest.raises(InputError, match="aggregate must be one of max, mean, min, got 'sum'"):
+    with pytest.raises(InputError, match="aggregate must be one of max, mean, rms, min, got 'sum'"):
         th.ORA(aggregate="sum")
     problem = make_problem()
     detector = th.ORA(centre="sum-classes").fit(problem.train, problem.labels, head=problem.head)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from theodolite import ORA, Head, files
+from theodolite import ORA, Head, create, files, list_detectors
 from theodolite.bank import ALL_ROWS
 from theodolite.errors import FormatError, InputError, StorageError
 from theodolite.features.manifest import Manifest, Recipe, listing_digest, shard_name
@@ -104,6 +104,19 @@ def test_a_store_is_data_for_fit_and_for_a_bank(tmp_path: Path) -> None:
         in_memory = Reference.collect(features, labels, head=head(), needs=needs, ids=ids).statistics.bank
         assert torch.equal(from_store.features, in_memory.features)
         assert torch.equal(from_store.ids, in_memory.ids)
+
+
+def test_every_score_fits_from_a_store_as_from_arrays(tmp_path: Path) -> None:
+    """Banks included: their choice of rows goes by the samples' ids, wherever the rows come from."""
+    write(tmp_path / "s")
+    store = FeatureStore(tmp_path / "s")
+    features, labels, names = data()
+    ids = torch.tensor([number_of(name) for name in names])
+    probe = torch.randn(20, WIDTH, generator=torch.Generator().manual_seed(5))
+    for name in list_detectors():
+        streamed = create(name).fit(store, head=store.head)
+        whole = create(name).fit(features, labels, head=head(), ids=ids)
+        torch.testing.assert_close(streamed.score(probe), whole.score(probe), rtol=1e-4, atol=1e-4)
 
 
 def test_batches_of_any_size_hold_the_same_rows(tmp_path: Path) -> None:
@@ -243,6 +256,7 @@ def test_manifests_that_are_not_ours_are_refused(tmp_path: Path) -> None:
         (json.dumps({**good, "format": "theodolite-store/9"}), "this version reads"),
         (json.dumps({name: value for name, value in good.items() if name != "shards"}), "is damaged"),
         (json.dumps(edited), "was edited"),
+        (json.dumps({**good, "shard_rows": 17}), "was edited"),
     ):
         path.write_text(content)
         with pytest.raises(FormatError, match=message):
@@ -256,7 +270,7 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     junk = tmp_path / "junk.safetensors"
     junk.write_bytes(b"not a header")
     with pytest.raises(FormatError, match="not a readable safetensors file"):
-        files.read_tensors(junk)
+        files.read_tensors(junk, "theodolite-guard/1")
     with pytest.raises(StorageError, match="does not exist: create it first"):
         files.write_bytes(tmp_path / "nowhere" / "file", b"")
     with pytest.raises(InputError, match="dtype must be one of"):

@@ -14,7 +14,7 @@ AVERAGE = published.AVERAGE
 
 
 def published_beside(subject: Subject, entry: Entry, ood: str, metric: str) -> list[dict[str, Any]]:
-    """All printed cells for one model, entry, OOD set and metric; none for a model the paper does not have."""
+    """All printed cells for one model, entry, OOD set and metric; none for a model not in the paper."""
     if subject.protocol is None or subject.backbone is None or not _comparable(subject, ood):
         return []
     options = entry.published_options()
@@ -84,4 +84,4 @@ def shown(cells: Sequence[Mapping[str, Any]]) -> str | None:
     doubtful = len({cell["printed"] for cell in cells}) > 1 or any(
         not caveat.startswith("unstated") for cell in cells for caveat in cell["caveats"]
     )
-    return cells[0]["printed"] + ("†" if doubtful else "")
+    return f"{cells[0]['printed']}{'†' if doubtful else ''}"

@@ -28,7 +28,7 @@ def tables(results: Mapping[str, Any]) -> list[Table]:
     header, rows = _plain(results)
     table = Table(title=results["title"], title_justify="left", box=SIMPLE_HEAD)
     for column in header:
-        table.add_column(column, no_wrap=True)
+        table.add_column(column)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return [table]

@@ -41,6 +41,12 @@ class Entry:
         return " ".join(words) + (f" + {self.shaping}" if self.shaping else "")
 
     @property
+    def text(self) -> str:
+        """The entry as `parse_entries` reads it."""
+        query = "&".join(f"{key}={value}" for key, value in self.chosen.items())
+        return self.name + (f"?{query}" if query else "") + (f"+{self.shaping}" if self.shaping else "")
+
+    @property
     def options(self) -> dict[str, Any]:
         return {**self.settings, **self.chosen}
 

@@ -33,16 +33,18 @@ CSV_COLUMNS = ("model", "score", "ood", "metric", "value", "low", "high", "publi
 
 
 def terminal_table(grid: Grid) -> Table:
+    """For the screen: the interval of a cell stands below it, the published value beside it."""
     table = Table(
-        title=grid.title,
+        title=Text(grid.title),
         title_justify="left",
         box=SIMPLE_HEAD,
-        caption=grid.legend,
+        caption=Text(grid.legend),
         caption_justify="left",
     )
     table.add_column("score", no_wrap=True)
     for column in grid.columns:
-        table.add_column(column, justify="right", no_wrap=True)
+        # On a narrow terminal a cell may take another line, but never lose a digit.
+        table.add_column(column, justify="right", overflow="fold")
     for label, row in grid.rows:
         table.add_row(Text(label), *(_terminal_cell(cell) for cell in row))
     return table
@@ -50,7 +52,8 @@ def terminal_table(grid: Grid) -> Table:
 
 def _terminal_cell(cell: GridCell) -> Text:
     text = Text(cell.value, style=_TERMINAL[cell.rank])
-    return Text.assemble(text, (f" {cell.extras}", "dim")) if cell.extras else text
+    gap = "\n" if cell.interval else " "
+    return Text.assemble(text, (f"{gap}{cell.extras}", "dim")) if cell.extras else text
 
 
 def markdown(results: Mapping[str, Any]) -> str:
@@ -62,7 +65,8 @@ def markdown(results: Mapping[str, Any]) -> str:
         lines += [f"**{model}**: D = {facts['width']:,}, C = {facts['classes']:,}; {counts}{accuracy}.", ""]
     for grid in grids(results):
         lines += [f"## {grid.title}", "", *_markdown_rows(grid), "", f"{grid.legend}.", ""]
-    lines += _notes(results)
+    if notes := left_out(results):
+        lines += ["Left out:", "", *(f"- {note}" for note in notes), ""]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     return "\n".join([*lines, f"{versions}.", ""])
 
@@ -77,14 +81,14 @@ def _markdown_rows(grid: Grid) -> list[str]:
     return lines
 
 
-def _notes(results: Mapping[str, Any]) -> list[str]:
+def left_out(results: Mapping[str, Any]) -> list[str]:
     """What is not in the tables, and why."""
     lines = []
     for model, refused in results["refused"].items():
-        lines += [f"- {model}, {label}: {reason}" for label, reason in refused.items()]
+        lines += [f"{model}, {label}: {reason}" for label, reason in refused.items()]
     for model, facts in results["models"].items():
-        lines += [f"- {model}, {name} is missing: {reason}" for name, reason in facts["missing"].items()]
-    return ["Left out:", "", *lines, ""] if lines else []
+        lines += [f"{model}, {name} is missing: {reason}" for name, reason in facts["missing"].items()]
+    return lines
 
 
 def latex(results: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A table before it has a form: cells with the digits that every form prints, the best and the second known."""
+"""A table before it has a form: the digits that every form prints, the best and the second marked."""
 
 from __future__ import annotations
 

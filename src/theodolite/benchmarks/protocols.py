@@ -1,8 +1,8 @@
-"""Protocols: which data a detector is fitted on, which held-out ID data and which OOD sets it is judged by."""
+"""Protocols: the data a detector is fitted on, the held-out ID data and the OOD sets it is judged by."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,17 +58,6 @@ class Protocol:
     @property
     def parts(self) -> tuple[Part, ...]:
         return (self.fit, self.test, *self.ood)
-
-    def restricted(self, names: Sequence[str]) -> Protocol:
-        """The same protocol with only some of its OOD sets."""
-        return Protocol(
-            self.name,
-            self.title,
-            self.fit,
-            self.test,
-            tuple(part for part in self.ood if part.name in names),
-            self.options,
-        )
 
 
 def _built_in(

@@ -102,6 +102,7 @@ def entry_facts(entry: Entry) -> dict[str, Any]:
     options = {key: value for key, value in detector.options().items() if key != "shaping"}
     record = detector.record
     return {
+        "text": entry.text,
         "detector": entry.name,
         "options": options,
         "shaping": None if detector.shaping is None else detector.shaping.spec,

@@ -58,8 +58,8 @@ def run(
     if ensemble:
         _enter_ensemble(outcome, entries, intervals)
     if not outcome.results["cells"]:
-        reasons = next(iter(outcome.results["refused"].values()), {})
-        raise InputError(f"no score could be computed: {'; '.join(reasons.values()) or 'none was asked for'}")
+        reasons = [reason for part in outcome.scores.values() for reason in part.refused.values()]
+        raise InputError(f"no score could be computed: {'; '.join(reasons) or 'none was asked for'}")
     return outcome
 
 

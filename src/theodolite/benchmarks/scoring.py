@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from .. import __file__ as PACKAGE
 from ..arrays import FloatArray
 from ..detectors import Detector, fit_many
 from ..errors import FormatError, InputError
@@ -151,7 +150,7 @@ class Scorer:
         if path is None or not path.is_file():
             return None
         try:
-            tensors, _ = read_tensors(path)
+            tensors, _ = read_tensors(path, _FORMAT)
         except FormatError:
             return None  # damaged: computed again and replaced
         return tensors["scores"].numpy()
@@ -168,7 +167,7 @@ class Scorer:
 @cache
 def code_digest() -> str:
     """sha256 over the code that turns features into scores: scores of other code are not reused."""
-    folder = Path(PACKAGE).parent
+    folder = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted([*folder.glob("*.py"), *(folder / "detectors").glob("*.py")]):
         digest.update(path.name.encode() + path.read_bytes())

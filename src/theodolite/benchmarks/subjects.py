@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ..errors import InputError
@@ -58,7 +59,8 @@ class Subject:
             width = getattr(rows, "width", self.head.width)
             if width != self.head.width:
                 raise InputError(
-                    f"{self.name}, {name}: features have width {width}, the head {self.head.width}"
+                    f"{self.name}, {name}: features have width {width}, "
+                    f"but the head expects {self.head.width}"
                 )
 
 
@@ -156,7 +158,7 @@ class Extraction:
                 weights_file=None if weights is None else str(weights),
                 batch_size=self.batch_size,
                 running=self.running,
-                progress=lambda done, total, part=part: self.progress(part.name, done, total),
+                progress=partial(self.progress, part.name),
             )
             sets[part.name] = StoreSet(folder / part.name)
         return self._complete(spec, backbone, folder, sets, missing)

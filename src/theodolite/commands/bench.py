@@ -73,9 +73,10 @@ def bench(
 ) -> None:
     """Measure scores on a protocol, next to the published values; an interrupted run goes on."""
     from ..benchmarks.entries import parse_entries
-    from ..benchmarks.forms import terminal_table
+    from ..benchmarks.forms import left_out, terminal_table
     from ..benchmarks.grid import grids
     from ..benchmarks.presence import data_root
+    from ..benchmarks.reporting import write_reports
     from ..benchmarks.results import Intervals
     from ..benchmarks.runner import run, write_files
     from ..features.extract import Running
@@ -105,15 +106,12 @@ def bench(
         )
     for grid in grids(outcome.results):
         console.print(terminal_table(grid))
-    for subject in subjects:
-        for name, reason in subject.missing.items():
-            console.print(
-                Text(f"{subject.name}: {name} is missing: {reason}", style="yellow"), soft_wrap=True
-            )
-    for label, reason in next(iter(outcome.results["refused"].values()), {}).items():
-        console.print(Text(f"{label} is left out: {reason}", style="yellow"), soft_wrap=True)
+    for line in left_out(outcome.results):
+        console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
     files = write_files(outcome.results, output)
     console.print(Text(f"results in {', '.join(str(path) for path in files)}"), soft_wrap=True)
+    for page in write_reports(outcome, output, picture=gatherer.picture):
+        console.print(Text(f"report: {page.resolve()}"), soft_wrap=True)
 
 
 def choose_protocol(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +30,10 @@ def fit(
     weights: options.Weights = None,
     layer: options.Layer = None,
     kind: options.Kind = None,
-    detector: Annotated[str, typer.Option("--detector", help="The score: `theodolite detectors`.")] = "ora",
+    detector: Annotated[
+        str | None,
+        typer.Option("--detector", help="The score: `theodolite detectors`."),
+    ] = None,
     shaping: Annotated[str | None, typer.Option("--shaping", help="Shape features first: react:80.")] = None,
     calibration_data: Annotated[
         str | None,
@@ -54,7 +56,7 @@ def fit(
     from ..guard import FALSE_ALARM_RATE, Guard
 
     console = Console()
-    chosen = make_detector(detector, shaping)
+    chosen = make_detector(detector, shaping, console)
     running = Running(device, workers, autocast, channels_last, skip_unreadable)
     how = {"layer": layer, "batch_size": batch_size, "limit": limit, "running": running}
     store = features_of(data, model, weights, kind, console, how)
@@ -64,9 +66,9 @@ def fit(
         held_out = features_of(calibration_data, model, weights, kind, console, how)
         require_same_model(store, held_out)
     guard = Guard.fit(
-        chosen,
         store,
         head=store.head,
+        detector=chosen,
         calibration=held_out,
         calibration_share=calibration_share,
         class_names=store.class_names,
@@ -87,17 +89,20 @@ def fit(
         console.print(f"the classifier agrees with {100 * right:.1f} % of the labels", highlight=False)
 
 
-def make_detector(name: str, shaping: str | None) -> Detector:
+def make_detector(name: str | None, shaping: str | None, console: Console) -> Detector:
     """A detector by name, behind a shaping where one is asked for."""
-    from ..detectors import create
+    from ..detectors import RECOMMENDED, Detector, create
 
-    if shaping is None:
-        return create(name)
-    try:
-        parse = importlib.import_module("theodolite.shaping").parse_shaping
-    except ModuleNotFoundError as error:
-        raise InputError("shaping is not part of this version of theodolite: leave out --shaping") from error
-    return create(name, shaping=parse(shaping))
+    name = name or RECOMMENDED
+    detector = create(name) if shaping is None else create(name, shaping=shaping)
+    if type(detector).prepare is not Detector.prepare:
+        console.print(
+            f"note: a guard works from the features of unchanged inputs; the nudge {detector.record.title} "
+            f"gives them is left out, when calibrating as when scoring",
+            highlight=False,
+            soft_wrap=True,
+        )
+    return detector
 
 
 def features_of(

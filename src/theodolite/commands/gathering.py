@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
+from PIL import Image
 from rich.console import Console
 from rich.text import Text
 
 from ..benchmarks.protocols import Protocol
 from ..benchmarks.subjects import Extraction, Subject, from_folder
+from ..data import ImageSource, as_picture
 from ..errors import InputError
 from ..features.extract import Running
 from .progress import progress_bar
@@ -36,6 +38,7 @@ class Gatherer:
         self.running = running
         self.batch_size = batch_size
         self.console = console
+        self._sources: dict[str, ImageSource | None] = {}
 
     def gather(self, specs: Sequence[str], weights: Mapping[str, Path]) -> list[Subject]:
         """One subject a spec, in order."""
@@ -45,6 +48,16 @@ class Gatherer:
                 f"--weights names {unused[0]!r}, which is none of the models: {', '.join(specs)}"
             )
         return [self._subject(spec, weights.get(spec)) for spec in specs]
+
+    def picture(self, name: str, row: int) -> Image.Image | None:
+        """The picture of a sample, where its data set is here; rows of a store without gaps are samples."""
+        if self.protocol is None or self.running.skip_unreadable:
+            return None
+        if name not in self._sources:
+            part = next((part for part in self.protocol.parts if part.name == name), None)
+            self._sources[name] = None if part is None else part.open(self.root)
+        source = self._sources[name]
+        return None if source is None else as_picture(source[row].image)
 
     def _subject(self, spec: str, weights: Path | None) -> Subject:
         if spec.startswith(_FEATURES):

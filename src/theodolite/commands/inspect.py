@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import FormatError, InputError
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def inspect(
@@ -46,7 +49,8 @@ def _store_facts(folder: Path, verify: bool) -> dict[str, Any]:
     return {
         "kind": "feature store",
         "state": state + checked,
-        "features": f"{len(store):,} × {store.width}, {recipe.dtype}, {store.shards} shard{'' if store.shards == 1 else 's'}",
+        "features": f"{len(store):,} × {store.width}, {recipe.dtype}",
+        "shards": f"{store.shards} of at most {manifest.shard_rows:,} samples",
         "classes": manifest.classes,
         "labels": "every sample has one" if store.labelled else "not for every sample",
         "unreadable": f"{len(store.skipped):,} left out"
@@ -63,26 +67,21 @@ def _store_facts(folder: Path, verify: bool) -> dict[str, Any]:
 
 
 def _file_facts(name: str) -> dict[str, Any]:
-    from ..files import read_description
-    from ..guard_storage import find
+    from .. import guard_storage
+    from ..detectors import storage
+    from ..files import read_tensors
 
-    path = find(name)
+    path = guard_storage.find(name)
     if path.is_dir():
         raise InputError(f"{path} is a folder without manifest.json: not a feature store of theodolite")
-    description = read_description(path)
-    kind, _, version = description["format"].partition("/")
-    describe = {"theodolite-guard": _guard_facts, "theodolite-detector": _detector_facts}.get(kind)
-    if describe is None or version != "1":
-        raise FormatError(f"{path} has format {description['format']!r}, which this version cannot show")
-    size = path.stat().st_size
-    return {
-        **describe(path, description),
-        "written by": f"theodolite {description['theodolite']}",
-        "bytes": f"{size:,}",
-    }
+    tensors, description = read_tensors(path, guard_storage.FORMAT, storage.FORMAT)
+    is_guard = description["format"] == guard_storage.FORMAT
+    facts = _guard_facts(tensors, description) if is_guard else _detector_facts(description)
+    size = f"{path.stat().st_size:,}"
+    return {**facts, "written by": f"theodolite {description['theodolite']}", "bytes": size}
 
 
-def _detector_facts(_: Path, description: dict[str, Any]) -> dict[str, Any]:
+def _detector_facts(description: dict[str, Any]) -> dict[str, Any]:
     from ..detectors import detector_record
 
     record = detector_record(description["detector"])
@@ -95,16 +94,14 @@ def _detector_facts(_: Path, description: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _guard_facts(path: Path, description: dict[str, Any]) -> dict[str, Any]:
+def _guard_facts(tensors: dict[str, Tensor], description: dict[str, Any]) -> dict[str, Any]:
     from ..calibration import Calibration
-    from ..files import read_tensors
 
-    tensors, _ = read_tensors(path)
     calibration = Calibration(tensors["calibration.scores"])
     rate = description["false_alarm_rate"]
     origin = description["provenance"] or {}
     names = description["class_names"]
-    facts = _detector_facts(path, description["detector"])
+    facts = _detector_facts(description["detector"])
     facts["kind"] = "guard"
     facts["head"] = "in the file" if "head.weight" in tensors else "taken from the model"
     facts["calibration"] = f"{len(calibration):,} held-out scores"

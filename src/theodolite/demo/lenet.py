@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,18 @@ class LeNet5(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.head(self.body(images))
         return logits
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Work on one core: at this size threads wait for each other longer than they work, the more so on a
+    busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def train(

@@ -18,8 +18,9 @@ from ..metrics import accuracy
 from ..report import figures
 from ..report.tables import evaluation_table
 from .data import KNOWN_DIGITS, Pictures, load_pictures
-from .lenet import LeNet5, features, train
+from .lenet import LeNet5, features, one_thread, train
 from .photos import judge_photos
+from .report import write_demo_report
 
 _DRAWN = "ORA"
 
@@ -29,10 +30,12 @@ class DemoResult:
     accuracy: float
     evaluation: Evaluation
     files: list[Path]
+    report: Path
 
 
+@one_thread()
 def run_demo(output: Path, *, epochs: int, seed: int, console: Console) -> DemoResult:
-    """Run the demo, print its table and write its pictures to ``output``."""
+    """Run the demo, print its table and write its pictures and its report to ``output``."""
     pictures = load_pictures(seed)
     model = _train(pictures, epochs, seed, console)
     head = Head.from_linear(model.head)
@@ -49,7 +52,19 @@ def run_demo(output: Path, *, epochs: int, seed: int, console: Console) -> DemoR
     console.print(evaluation_table(evaluation, title="What the network never saw"))
     files = _draw(output, pictures, detectors, evaluation, id_features, seen)
     files += judge_photos(output, console)
-    return DemoResult(correct, evaluation, files)
+    report = write_demo_report(
+        output / "report.html",
+        pictures=pictures,
+        detectors=detectors,
+        evaluation=evaluation,
+        id_features=id_features,
+        seen=seen,
+        accuracy=correct,
+        chosen=_DRAWN,
+        epochs=epochs,
+        seed=seed,
+    )
+    return DemoResult(correct, evaluation, files, report)
 
 
 def _train(pictures: Pictures, epochs: int, seed: int, console: Console) -> LeNet5:
@@ -79,7 +94,9 @@ def _draw(
     seen: dict[str, Tensor],
 ) -> list[Path]:
     title = f"digits 0-{KNOWN_DIGITS - 1} against what the network never saw"
-    files = figures.save(figures.score_histograms(evaluation, title=title), output / "histograms")
+    # Eighty panels of one size: nobody edits them, so the large SVG is left out.
+    everything = figures.score_histograms(evaluation, title=title)
+    files = figures.save(everything, output / "histograms", suffixes=(".png",))
     alone = figures.score_histograms(evaluation, detectors=[_DRAWN], title=f"{_DRAWN} (radians): {title}")
     files += figures.save(alone, output / "histogram-ora")
     ora = detectors[_DRAWN]

@@ -26,6 +26,9 @@ from .ssd import SSDPlus
 from .storage import load
 from .vim import ViM
 
+# The score to start with: chosen by the study in docs/metric.md.
+RECOMMENDED = "relative-energy"
+
 __all__ = [
     "CSI",
     "FDBD",
@@ -37,6 +40,7 @@ __all__ = [
     "NECO",
     "ODIN",
     "ORA",
+    "RECOMMENDED",
     "RMDS",
     "Detector",
     "Distance",

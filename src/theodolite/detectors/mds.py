@@ -39,8 +39,9 @@ class MDS(Detector):
 
     def _fit(self, reference: Reference) -> None:
         moments = reference.statistics.moments
-        assert moments.within is not None
-        factor = whitener(moments.within / reference.count)
+        within = moments.within
+        assert within is not None
+        factor = reference.derived("whitener within classes", lambda: whitener(within / reference.count))
         present = moments.means[moments.counts > 0]
         self.register_buffer("centre", moments.mean)
         self.register_buffer("factor", factor)

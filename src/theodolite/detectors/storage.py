@@ -27,10 +27,11 @@ def save(detector: Detector, path: str | Path) -> None:
 
 def load(path: str | Path) -> Detector:
     """A fitted detector from a file written by `Detector.save`."""
-    tensors, description = read_tensors(Path(path))
-    if description["format"] != FORMAT:
-        raise FormatError(f"{path} has format {description['format']!r}; expected {FORMAT!r}")
-    return unpack(tensors, description)
+    tensors, description = read_tensors(Path(path), FORMAT)
+    try:
+        return unpack(tensors, description)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path} is damaged: {error}. Remedy: fit the detector again") from error
 
 
 def pack(detector: Detector) -> tuple[dict[str, Tensor], dict[str, Any]]:

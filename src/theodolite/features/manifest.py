@@ -98,7 +98,8 @@ class Manifest:
         return dataclasses.replace(self, shards=(*self.shards[:index], record, *self.shards[index + 1 :]))
 
     def write(self, folder: Path) -> None:
-        write_json(folder / FILE, {"format": FORMAT, "key": self.recipe.key, **dataclasses.asdict(self)})
+        content = {"format": FORMAT, "key": self.recipe.key, **dataclasses.asdict(self)}
+        write_json(folder / FILE, {**content, "checksum": _checksum(content)})
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
@@ -107,19 +108,19 @@ class Manifest:
             raise InputError(f"{folder} is not a feature store: it has no {FILE}")
         try:
             content = json.loads(path.read_bytes())
-            known = content.pop("format")
-            if known != FORMAT:
-                raise FormatError(f"{path} has format {known!r}; this version reads {FORMAT!r}")
-            key = content.pop("key")
-            manifest = cls._from_json(content)
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise FormatError(f"{path} is damaged: {error}. Remedy: extract the features again") from error
-        if manifest.recipe.key != key:
-            raise FormatError(f"{path} was edited: its recipe does not give its key. Extract again")
-        return manifest
+            if content["format"] != FORMAT:
+                raise FormatError(f"{path} has format {content['format']!r}; this version reads {FORMAT!r}")
+            if content.pop("checksum") != _checksum(content):
+                raise FormatError(f"{path} is damaged or was edited: delete the folder and extract again")
+            return cls._from_json(content)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, FormatError):
+                raise
+            raise FormatError(f"{path} is damaged ({error}): delete the folder and extract again") from error
 
     @classmethod
     def _from_json(cls, content: dict[str, Any]) -> Manifest:
+        del content["format"], content["key"]
         shards = tuple(
             ShardRecord(**{**record, "skipped": tuple(record["skipped"])}) for record in content.pop("shards")
         )
@@ -143,6 +144,10 @@ def listing_digest(lines: Iterable[str]) -> str:
 
 def shard_name(index: int) -> str:
     return f"shard-{index:05d}.safetensors"
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _short(value: object) -> str:

@@ -22,6 +22,8 @@ from ..head import Head
 from .manifest import FILE, Manifest, Recipe, shard_name
 
 HEAD_FILE = "head.safetensors"
+HEAD_FORMAT = "theodolite-head/1"
+SHARD_FORMAT = "theodolite-shard/1"
 UNLABELLED = -1
 
 
@@ -130,7 +132,7 @@ class FeatureStore:
             if not self._sound(index):
                 raise damaged_error(self.path, [index])
             self._checked.add(index)
-        tensors, description = read_tensors(path)
+        tensors, description = read_tensors(path, SHARD_FORMAT, sealed=False)
         names = description["names"]
         ids = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
         return Shard(tensors["features"], tensors["labels"], ids, names)
@@ -152,7 +154,7 @@ class FeatureStore:
         path = self.path / HEAD_FILE
         if not path.is_file() or sha256(path) != self.manifest.head:
             raise FormatError(f"{path} is missing or damaged: run the same extraction again with --repair")
-        tensors, description = read_tensors(path)
+        tensors, description = read_tensors(path, HEAD_FORMAT, sealed=False)
         return Head(tensors["weight"], tensors["bias"], unit_features=description["unit_features"])
 
 

@@ -19,12 +19,10 @@ from ..errors import InputError, StorageError
 from ..files import tensor_bytes, write_bytes
 from ..head import Head
 from .manifest import FILE, Manifest, Recipe, ShardRecord, shard_name
-from .store import HEAD_FILE, UNLABELLED, FeatureStore, require_recipe
+from .store import HEAD_FILE, HEAD_FORMAT, SHARD_FORMAT, UNLABELLED, FeatureStore, require_recipe
 
 SHARD_ROWS = 1024
 BATCH_SIZE = 64
-_SHARD_FORMAT = "theodolite-shard/1"
-_HEAD_FORMAT = "theodolite-head/1"
 
 
 @dataclass
@@ -130,7 +128,7 @@ def _shard_bytes(index: int, rows: Rows, manifest: Manifest) -> tuple[bytes, Sha
     _require_finite(features, rows.names, manifest.recipe.dtype)
     labels = [UNLABELLED if label is None else label for label in rows.labels]
     description = {
-        "format": _SHARD_FORMAT,
+        "format": SHARD_FORMAT,
         "key": manifest.recipe.key,
         "shard": index,
         "names": rows.names,
@@ -154,5 +152,5 @@ def _require_finite(features: Tensor, names: Sequence[str], dtype: str) -> None:
 
 
 def _head_bytes(head: Head) -> bytes:
-    description = {"format": _HEAD_FORMAT, "unit_features": head.unit_features}
+    description = {"format": HEAD_FORMAT, "unit_features": head.unit_features}
     return tensor_bytes({"weight": head.weight, "bias": head.bias}, description)

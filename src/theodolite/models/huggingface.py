@@ -28,7 +28,7 @@ class Processor:
 
 @source("hf", options=("revision",))
 def load(request: Request) -> LoadedModel:
-    import_torchvision()
+    import_torchvision("clip")
     try:
         from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageClassification
     except ImportError as error:

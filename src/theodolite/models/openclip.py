@@ -42,7 +42,7 @@ class ClipClassifier(nn.Module):
 
 @source("openclip", options=("classes", "prompt", "linear"))
 def load(request: Request) -> LoadedModel:
-    import_torchvision()
+    import_torchvision("clip")
     try:
         import open_clip
     except ImportError as error:

@@ -1,1 +1,1 @@
-"""What people look at: tables and figures."""
+"""What people look at: tables, figures, the page."""

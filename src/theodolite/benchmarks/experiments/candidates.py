@@ -99,7 +99,7 @@ FORMULAS: Mapping[str, Formula] = {
 
 
 def candidate_scores(subject: Subject, cache: Path) -> dict[str, dict[str, FloatArray]]:
-    """Scores of every candidate on held-out ID data and every OOD set; registered ones are kept in ``cache``."""
+    """Scores of every candidate on held-out ID data and every OOD set; ``cache`` keeps registered ones."""
     found = Scorer(subject, parse_entries(REGISTERED), cache=cache).run().values
     look = _looker(subject)
     for name, rows in {TEST: subject.test, **subject.ood}.items():

@@ -6,6 +6,8 @@ with that of Fashion-MNIST. It says nothing of the training; ours is `demo.lenet
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import torch
 from torch import nn
 
 from ...data.idx import read_idx
-from ...demo.lenet import LeNet5, train
+from ...demo.lenet import LeNet5, one_thread, train
 from ...files import read_tensors, write_tensors
 from ...models import LoadedModel, load_model
 from ...models.preprocess import Pixels
@@ -38,8 +40,9 @@ _DATA = (
     Need("fashion-mnist", "test"),
     Need("notmnist", "test"),
 )
+_WEIGHTS = "theodolite-weights/1"
 _PIXELS = Pixels(size=28, mean=(0.0,), std=(1.0,))
-STATISTICS = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
+STATISTICS: dict[str, Callable[[Any], Any]] = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
 
 
 @experiment("mnist", "LeNet-5 on MNIST: distances to the boundary, and every score", *_DATA)
@@ -79,7 +82,7 @@ def distances(context: Context, subject: Subject) -> dict[str, Any]:
     """Mean, deviation and range of the largest distance to a boundary, beside the published ones."""
     context.say("mnist: distances to the decision boundary")
     scores = Scorer(subject, parse_entries(["distance"])).run().values["Distance"]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for label, key, ood in (("MNIST", TEST, None), ("Fashion-MNIST", "fashion-mnist", "fashion-mnist")):
         cells = {
             cell.metric.removeprefix("distance-"): cell.printed
@@ -107,11 +110,11 @@ def lenet_subject(context: Context) -> Subject:
     weights = context.cache / f"lenet5-mnist-{EPOCHS}-epochs-seed-{context.seed}.safetensors"
     model = LeNet5(CLASSES)
     if weights.is_file():
-        model.load_state_dict(read_tensors(weights)[0])
+        model.load_state_dict(read_tensors(weights, _WEIGHTS)[0])
     else:
         model = _train(context)
         weights.parent.mkdir(parents=True, exist_ok=True)
-        write_tensors(weights, model.state_dict(), {"format": "theodolite-weights/1", "epochs": EPOCHS})
+        write_tensors(weights, model.state_dict(), {"format": _WEIGHTS, "epochs": EPOCHS})
     return _extracted(context, "LeNet-5", _loaded("LeNet-5", model.eval()), "lenet5")
 
 
@@ -121,19 +124,22 @@ def convnet_subject(context: Context) -> Subject:
     return _extracted(context, "OE ConvNet", loaded, None)
 
 
+@one_thread()
 def _train(context: Context) -> LeNet5:
     images, labels = (torch.from_numpy(part.copy()) for part in _digits(context.root))
     pixels = images.float().div_(255)[:, None]
-    epoch = iter(range(1, EPOCHS + 1))
+    epochs = count(1)
+
+    def told(loss: float) -> None:
+        context.say(f"training LeNet-5, epoch {next(epochs)} of {EPOCHS}: loss {loss:.4f}")
+
     return train(
         pixels,
         labels.long(),
         CLASSES,
         epochs=EPOCHS,
         seed=context.seed,
-        progress=lambda loss: context.say(
-            f"training LeNet-5, epoch {next(epoch)} of {EPOCHS}: loss {loss:.4f}"
-        ),
+        progress=told,
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...errors import InputError
 from ..presence import look
 
 
@@ -73,20 +72,7 @@ def experiment(name: str, title: str, *needs: Need) -> Callable[[Runner], Runner
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments, in the order they should run."""
+    """All experiments, by name."""
     from . import angles, feature_folders, literature, mnist, recommendation  # noqa: F401
 
-    order = (
-        "all-scores",
-        "centring",
-        "aggregation",
-        "shaping",
-        "angles",
-        "mnist",
-        "ensemble",
-        "literature",
-        "recommendation",
-    )
-    if set(order) != set(_experiments):
-        raise InputError(f"experiments without a place in the order: {set(order) ^ set(_experiments)}")
-    return {name: _experiments[name] for name in order}
+    return dict(_experiments)

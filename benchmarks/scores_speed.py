@@ -1,0 +1,139 @@
+"""What the other scores cost at ImageNet size: against matrix products, faiss, scikit-learn, pytorch-ood.
+
+    python benchmarks/scores_speed.py
+
+D = 2,048 and C = 1,000 unless a line says otherwise, float32, all on the same cores. Other libraries are
+measured if they are installed. Exit code 1 if a promise is broken.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+import theodolite as th
+from memory import extra_mebibytes
+from theodolite.compat import import_torchvision
+from theodolite.head import unit_rows
+from timing import paired_ratio, report
+
+WIDTH, CLASSES, ROWS = 2_048, 1_000, 1_000
+BANK, NEIGHBOURS = 20_000, 50
+MEMORY_ROWS, MEMORY_LIMIT = 4_096, 512.0
+
+
+def problem(rows: int = 4_000) -> tuple[th.Head, Tensor, Tensor]:
+    """A head, ReLU-like features and labels that hold every class."""
+    rng = torch.Generator().manual_seed(0)
+    features = torch.randn(rows, WIDTH, generator=rng).relu_()
+    weight = torch.randn(CLASSES, WIDTH, generator=rng) / WIDTH**0.5
+    return th.Head(weight, 0.01 * torch.randn(CLASSES, generator=rng)), features, torch.arange(rows) % CLASSES
+
+
+def optional(name: str) -> ModuleType | None:
+    try:
+        import_torchvision()
+        return importlib.import_module(name)
+    except ImportError:
+        print(f"{name} is not installed: its lines are left out")
+        return None
+
+
+def mahalanobis(head: th.Head, features: Tensor, labels: Tensor) -> bool:
+    rows = features[:ROWS]
+    square, wide = torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, CLASSES)
+    detector = th.MDS().fit(features, labels, head=head)
+    kept = report(
+        "MDS of 1,000 rows / one N×D×D and one N×D×C product",
+        paired_ratio(lambda: detector.score(rows), lambda: (rows @ square, rows @ wide)),
+        "x",
+        limit=3.0,
+    )
+    peers = optional("pytorch_ood.detector")
+    if peers is not None:
+        theirs = peers.Mahalanobis(None).fit_features(features, labels)
+        few = rows[:50]  # theirs runs an N×D×D product for each class
+        ratio = paired_ratio(lambda: theirs.predict_features(few), lambda: detector.score(few), rounds=1)
+        report("pytorch-ood's MDS / ours, 50 rows", ratio, "x")
+    return kept
+
+
+def boundaries(head: th.Head, features: Tensor, labels: Tensor) -> None:
+    peers = optional("pytorch_ood.detector")
+    if peers is None:
+        return
+    # Their table of weight differences is a C×C×D array (8 GB here), so they get 300 classes, and so do we.
+    few = th.Head(head.weight[:300], head.bias[:300])
+    layer = torch.nn.Linear(WIDTH, few.classes).requires_grad_(False)
+    layer.weight.data, layer.bias.data = few.weight, few.bias
+    theirs = peers.fDBD(None, layer).fit_features(features)
+    ours = th.FDBD().fit(features, labels % few.classes, head=few)
+    ratio = paired_ratio(lambda: theirs.predict_features(features), lambda: ours.score(features))
+    report("pytorch-ood's fDBD / ours, 4,000 rows, 300 classes", ratio, "x")
+
+
+def neighbours(width: int) -> bool:
+    rng = torch.Generator().manual_seed(1)
+    bank, queries = torch.randn(BANK, width, generator=rng), torch.randn(ROWS, width, generator=rng)
+    unit_bank, unit_queries = unit_rows(bank).numpy(), unit_rows(queries).numpy()
+    detector = th.KNN(k=NEIGHBOURS).fit(bank)
+    searches = {}
+    faiss = optional("faiss")
+    if faiss is not None:
+        index = faiss.IndexFlatL2(width)
+        index.add(unit_bank)
+        searches["faiss.IndexFlatL2"] = lambda: index.search(unit_queries, NEIGHBOURS)
+    sklearn = optional("sklearn.neighbors")
+    if sklearn is not None:
+        brute = sklearn.NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="brute", n_jobs=-1).fit(unit_bank)
+        searches["scikit-learn's brute force"] = lambda: brute.kneighbors(unit_queries)
+    kept = True
+    for name, search in searches.items():
+        ratio = paired_ratio(search, lambda: detector.score(queries), rounds=9)
+        line = f"{name} / KNN, {BANK:,} rows, D = {width:,}, k = {NEIGHBOURS}"
+        kept &= report(line, ratio, "x", limit=1.0, at_least=True)
+    return kept
+
+
+def measure_memory(name: str) -> float:
+    """Extra memory of scoring with one detector, in a process of its own."""
+    head, features, labels = problem(MEMORY_ROWS)
+    detector = th.create(name).fit(features, labels, head=head)
+    detector.score(features[:4])
+    return extra_mebibytes(lambda: detector.score(features))
+
+
+def memory() -> bool:
+    """No score may hold an N×C×D or a C×C×D array: both would be larger than the limit by an order."""
+    largest = {"N×C×D": MEMORY_ROWS * CLASSES * WIDTH, "C×C×D": CLASSES * CLASSES * WIDTH}
+    for shape, entries in largest.items():
+        report(f"a {shape} array of float32", entries * 4 / 2**20, "MiB")
+    kept = True
+    for name in th.list_detectors():
+        command = [sys.executable, __file__, "--memory", name]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        line = f"extra memory of scoring {MEMORY_ROWS:,} rows: {name}"
+        kept &= report(line, float(done.stdout), "MiB", limit=MEMORY_LIMIT)
+    return kept
+
+
+def main() -> int:
+    head, features, labels = problem()
+    kept = mahalanobis(head, features, labels)
+    boundaries(head, features, labels)
+    for width in (512, WIDTH):
+        kept &= neighbours(width)
+    kept &= memory()
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    if "--memory" in sys.argv:
+        print(measure_memory(sys.argv[-1]))
+        sys.exit(0)
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"use strict";
+// The page around the curves: colours, tabs, tables that sort.
+(() => {
+  const element = (id) => document.getElementById(id);
+  document.documentElement.classList.add("scripted");
+
+  // ---------------------------------------------------------------- theme
+
+  const theme = element("theme");
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (document.documentElement.dataset.theme || (prefersDark.matches ? "dark" : "light")) === "dark";
+  function nameTheme() {
+    theme.textContent = isDark() ? "light" : "dark";
+    theme.setAttribute("aria-label", `Switch to the ${theme.textContent} colours`);
+    theme.setAttribute("aria-pressed", String(Boolean(document.documentElement.dataset.theme)));
+  }
+  theme.addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    nameTheme();
+  });
+  prefersDark.addEventListener("change", nameTheme);
+  nameTheme();
+
+  // ---------------------------------------------------------------- tables
+
+  const tabs = [...document.querySelectorAll("[role=tab]")];
+  function show(chosen) {
+    for (const tab of tabs) {
+      const selected = tab === chosen;
+      tab.setAttribute("aria-selected", String(selected));
+      tab.tabIndex = selected ? 0 : -1;
+      element(tab.getAttribute("aria-controls")).hidden = !selected;
+    }
+  }
+  tabs.forEach((tab, place) => {
+    tab.addEventListener("click", () => show(tab));
+    tab.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const next = tabs[(place + step + tabs.length) % tabs.length];
+      show(next);
+      next.focus();
+    });
+  });
+  show(tabs[0]);
+
+  function sort(head) {
+    const row = head.parentElement, body = row.closest("table").tBodies[0];
+    const column = [...row.children].indexOf(head), was = head.getAttribute("aria-sort");
+    const order = was ? (was === "ascending" ? "descending" : "ascending") : head.dataset.first;
+    for (const other of row.children) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    const compare = (a, b) => column === 0
+      ? a.cells[0].textContent.localeCompare(b.cells[0].textContent)
+      : Number(a.cells[column].dataset.value) - Number(b.cells[column].dataset.value);
+    body.append(...[...body.rows].sort((a, b) => sign * compare(a, b)));
+  }
+  for (const head of document.querySelectorAll("thead th")) {
+    head.querySelector("button").addEventListener("click", () => sort(head));
+  }
+})();

@@ -1,0 +1,30 @@
+"""Figures (matplotlib, without a display): each takes numbers and returns a figure; `save` writes it.
+
+All stand on opaque white, so that they read the same in print and on dark pages, and tell ID from OOD by
+filling and outline as well as by colour.
+"""
+
+from .bars import fpr_bars
+from .curves import roc_curves
+from .histograms import ensemble_histograms, score_histograms
+from .sines import Sines, sine_evaluation, sine_histograms, sines
+from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET, save
+from .triangle import TriangleView, triangles
+
+__all__ = [
+    "ID_COLOUR",
+    "INK",
+    "OOD_COLOUR",
+    "QUIET",
+    "Sines",
+    "TriangleView",
+    "ensemble_histograms",
+    "fpr_bars",
+    "roc_curves",
+    "save",
+    "score_histograms",
+    "sine_evaluation",
+    "sine_histograms",
+    "sines",
+    "triangles",
+]

@@ -1,0 +1,106 @@
+"""Banks on disk: the scores of the bank in memory, in bounded memory, and never from another store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import theodolite as th
+from synthetic import Problem, make_problem
+from theodolite.errors import InputError
+from theodolite.features.manifest import Recipe
+from theodolite.features.writer import Rows, StoreWriter
+from theodolite.stored_bank import StoredBank
+
+ROWS, SHARD_ROWS = 600, 128
+NAMES = [f"{row}.png" for row in range(ROWS)]
+PROBLEM = make_problem(rows=ROWS)
+
+
+def write_store(folder: Path, problem: Problem = PROBLEM, *, weights: str = "a" * 64) -> Path:
+    recipe = Recipe("toy", weights, "plain", "fc", "b" * 64, samples=ROWS)
+    writer = StoreWriter.open(folder, recipe, problem.head, source="toy", shard_rows=SHARD_ROWS)
+    for index in writer.missing():
+        samples = writer.samples(index)
+        part = slice(samples.start, samples.stop)
+        writer.write(
+            index,
+            Rows([problem.train[part]], [int(c) for c in problem.labels[part]], NAMES[part]),
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_store(tmp_path_factory.mktemp("bank") / "store")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"fraction": 0.3, "seed": 5}, {"shaping": "ash-s:35"}, {"k": 10_000}]
+)
+@pytest.mark.parametrize("name", ["knn", "nnguide"])
+def test_scores_equal_those_of_the_bank_in_memory(
+    name: str, options: dict[str, object], store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("theodolite.stored_bank.BLOCK_ROWS", 200)  # several blocks, none of them a shard
+    read = th.FeatureStore(store)
+    in_memory = th.create(name, **options).fit(read, head=read.head)
+    on_disk = th.create(name, store=store, **options).fit()
+    expected = in_memory.score(PROBLEM.ood)
+    torch.testing.assert_close(on_disk.score(PROBLEM.ood), expected, rtol=1e-6, atol=1e-6)
+    assert on_disk.score(PROBLEM.ood.numpy()).shape == (len(PROBLEM.ood),)
+
+
+def test_a_shaping_that_learns_is_fitted_on_features(store: Path) -> None:
+    read = th.FeatureStore(store)
+    with pytest.raises(InputError, match="features are missing: ReAct"):
+        th.KNN(store=store, shaping="react:80").fit()
+    on_disk = th.KNN(store=store, shaping="react:80").fit(read, head=read.head)
+    in_memory = th.KNN(shaping="react:80").fit(read, head=read.head)
+    torch.testing.assert_close(on_disk.score(PROBLEM.ood), in_memory.score(PROBLEM.ood))
+
+
+def test_blocks_are_bounded_and_in_order(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theodolite.stored_bank.BLOCK_ROWS", 300)
+    bank = StoredBank(store, lambda rows: rows, torch.zeros(0, dtype=torch.int64))
+    blocks = list(bank.blocks())
+    assert max(map(len, blocks)) <= 300
+    torch.testing.assert_close(torch.cat(blocks), PROBLEM.train)
+    places = torch.tensor([599, 0, 130, 130, 127])
+    torch.testing.assert_close(bank.rows(places), PROBLEM.train[places])
+
+
+@pytest.mark.parametrize("name", ["knn", "nnguide"])
+def test_saved_detectors_keep_the_store_and_refuse_another(name: str, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store")
+    detector = th.create(name, store=store, fraction=0.5).fit()
+    detector.save(tmp_path / "saved")
+    assert (tmp_path / "saved").stat().st_size < PROBLEM.train.nbytes / 2
+    again = th.load(tmp_path / "saved")
+    assert again.options()["store"] == str(store)
+    torch.testing.assert_close(again.score(PROBLEM.ood), detector.score(PROBLEM.ood), rtol=0, atol=0)
+
+    store.rename(tmp_path / "away")
+    with pytest.raises(InputError, match="not a feature store"):
+        th.load(tmp_path / "saved")
+    # The same recipe, other features: the key alone would not tell.
+    write_store(store, make_problem(rows=ROWS, seed=1))
+    with pytest.raises(InputError, match="has changed since the detector was fitted"):
+        th.load(tmp_path / "saved")
+
+
+def test_another_recipe_is_another_store(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store")
+    th.KNN(store=store).fit().save(tmp_path / "saved")
+    store.rename(tmp_path / "away")
+    write_store(store, weights="c" * 64)
+    with pytest.raises(InputError, match="has changed"):
+        th.load(tmp_path / "saved")
+
+
+def test_width_must_match(store: Path) -> None:
+    narrow = make_problem(width=12)
+    with pytest.raises(InputError, match="holds features of width 48, not 12"):
+        th.KNN(store=store).fit(head=narrow.head)
