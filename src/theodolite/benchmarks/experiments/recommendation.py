@@ -79,7 +79,7 @@ def choose(development: Mapping[str, Found], seed: int) -> list[dict[str, Any]]:
     eligible = [label for label in labels if label not in FORMULAS or FORMULAS[label].eligible]
     best = min(eligible, key=fpr.__getitem__)
     draws = _resampled_fpr(development, labels, np.random.default_rng(seed))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for label in labels:
         low, high = np.quantile(draws[label] - draws[best], [0.025, 0.975])
         rows.append(
@@ -116,7 +116,7 @@ def _resampled_fpr(
     development: Mapping[str, Found], labels: list[str], rng: np.random.Generator
 ) -> dict[str, FloatArray]:
     """The averaged FPR95 under resampling; a replicate draws the same samples for every candidate."""
-    totals = {label: np.zeros(REPLICATES) for label in labels}
+    totals: dict[str, FloatArray] = {label: np.zeros(REPLICATES) for label in labels}
     for sets in development.values():
         names = [name for name in sets[labels[0]] if name != TEST]
         for replicate in range(REPLICATES):
