@@ -37,7 +37,7 @@ def tables(results: Mapping[str, Any]) -> list[Table]:
 def document(results: Mapping[str, Any]) -> str:
     """As Markdown."""
     if "cells" in results:
-        return markdown(results) + _distributions(results)
+        return markdown(results) + _distributions(results) + _choice(results)
     header, rows = _plain(results)
     lines = [f"# {results['title']}", "", f"Made by `{results['command']}`.", ""]
     lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
@@ -66,6 +66,21 @@ def _plain(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         for row in results["rows"]
     ]
     return ["source", "set", "metric", "measured", "published", "agrees"], rows
+
+
+def _choice(results: Mapping[str, Any]) -> str:
+    """The candidates of a choice in the order of its rule, where an experiment has made one."""
+    if "choice" not in results:
+        return ""
+    lines = ["", f"## The choice, on {' and '.join(results['development'])}", ""]
+    lines += ["| candidate | FPR95 | AUROC | FPR95 behind the best | eligible | tied | chosen |"]
+    lines += ["|---|---:|---:|---:|---|---|---|"]
+    for row in results["choice"]:
+        low, high = (printed(bound) for bound in row["behind_best"])
+        marks = ["yes" if row[key] else "" for key in ("eligible", "tied", "chosen")]
+        figures = [printed(row["fpr95"]), printed(row["auroc"]), f"[{low}, {high}]"]
+        lines.append("| " + " | ".join([row["candidate"], *figures, *marks]) + " |")
+    return "\n".join([*lines, ""])
 
 
 def _distributions(results: Mapping[str, Any]) -> str:

@@ -73,6 +73,6 @@ def experiment(name: str, title: str, *needs: Need) -> Callable[[Runner], Runner
 
 def experiments() -> dict[str, Experiment]:
     """All experiments, by name."""
-    from . import angles, feature_folders, literature, mnist  # noqa: F401
+    from . import angles, feature_folders, literature, mnist, recommendation  # noqa: F401
 
     return dict(_experiments)
