@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from ..benchmarks.experiments import Context
     from ..benchmarks.reproduce import Item
 
 _SHOWN = 4
@@ -52,6 +53,8 @@ def reproduce(
         _say_missing(console, item, folder)
         if folder is not None and item.runnable(folder):
             _write(run_item(item, Context(folder, where, seed, say)), output, console)
+        if folder is not None:
+            _draw(item, Context(folder, where, seed, say), output, console)
     for experiment in wanted:
         missing = experiment.missing(folder)
         if missing or folder is None:
@@ -61,6 +64,19 @@ def reproduce(
             )
             continue
         _write(experiment.run(Context(folder, where, seed, say)), output, console)
+
+
+def _draw(item: Item, context: Context, output: Path, console: Console) -> None:
+    """A figure of the paper, from the data at hand."""
+    from ..benchmarks.drawings import DRAWINGS
+    from ..report import figures
+
+    needs, draw = DRAWINGS.get(item.name, ((), None))
+    if draw is None or any(need.missing(context.root) for need in needs):
+        return
+    for name, figure in draw(context).items():
+        paths = figures.save(figure, output / name)
+        console.print(Text(", ".join(str(path) for path in paths)), soft_wrap=True)
 
 
 def _say_missing(console: Console, item: Item, root: Path | None) -> None:

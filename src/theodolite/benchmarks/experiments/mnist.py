@@ -34,7 +34,7 @@ from .registry import Context, Need, Produced, experiment
 EPOCHS = 10
 CLASSES = 10
 OE_WEIGHTS = "oe-mnist/baseline.safetensors"
-_DATA = (
+DATA = (
     Need("mnist", "train"),
     Need("mnist", "test"),
     Need("fashion-mnist", "test"),
@@ -45,7 +45,7 @@ _PIXELS = Pixels(size=28, mean=(0.0,), std=(1.0,))
 STATISTICS: dict[str, Callable[[Any], Any]] = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
 
 
-@experiment("mnist", "LeNet-5 on MNIST: distances to the boundary, and every score", *_DATA)
+@experiment("mnist", "LeNet-5 on MNIST: distances to the boundary, and every score", *DATA)
 def mnist(context: Context) -> Produced:
     subject = lenet_subject(context)
     context.say("mnist: every score on LeNet-5")
@@ -56,7 +56,7 @@ def mnist(context: Context) -> Produced:
 
 
 @experiment(
-    "ensemble", "LeNet-5 and the OE ConvNet, alone and summed, on the same digits", *_DATA, Need(OE_WEIGHTS)
+    "ensemble", "LeNet-5 and the OE ConvNet, alone and summed, on the same digits", *DATA, Need(OE_WEIGHTS)
 )
 def ensemble(context: Context) -> Produced:
     members = [lenet_subject(context), convnet_subject(context)]

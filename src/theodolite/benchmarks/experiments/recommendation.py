@@ -21,7 +21,7 @@ from ..results import FORMAT, Intervals, cells_of, entry_facts, model_facts, ver
 from ..runner import id_accuracy, run
 from ..subjects import Subject, from_folder
 from .candidates import FORMULAS, REGISTERED, candidate_scores
-from .mnist import _DATA, OE_WEIGHTS, convnet_subject, lenet_subject
+from .mnist import DATA, OE_WEIGHTS, convnet_subject, lenet_subject
 from .registry import Context, Need, Produced, experiment
 
 DEVELOPMENT, HELD_OUT = "cifar10-densenet", "imagenet-lite0"
@@ -35,7 +35,7 @@ Found = Mapping[str, Mapping[str, FloatArray]]
 @experiment(
     "recommendation",
     "Which score to recommend: every candidate, chosen on two data sets, reported on a third",
-    *_DATA,
+    *DATA,
     Need(OE_WEIGHTS),
     Need(DEVELOPMENT),
     Need(HELD_OUT),

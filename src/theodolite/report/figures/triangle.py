@@ -14,6 +14,9 @@ from matplotlib.patches import Arc
 from ...arrays import FloatArray
 from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET, plain
 
+# Angles, in radians, that leave room for their own label.
+_ROOMY = 0.6
+
 
 @dataclass(frozen=True)
 class TriangleView:
@@ -48,13 +51,18 @@ def _draw_triangle(panel: Axes, view: TriangleView) -> None:
     towards = [math.degrees(math.atan2(y, x)) for x, y in (projection, feature)]
     size = 0.45 * float(np.hypot(*feature))
     panel.add_patch(Arc((0, 0), size, size, theta1=min(towards), theta2=max(towards), color=OOD_COLOUR, lw=2))
-    middle = math.radians(sum(towards) / 2)
+    # Between the rays where there is room for it, else beside the feature's ray.
+    roomy = view.angle > _ROOMY
+    towards_label = math.radians(sum(towards) / 2 if roomy else towards[1])
+    reach = 0.65 * size
     panel.annotate(
         f"θ = {math.degrees(view.angle):.1f}°",
-        (0.34 * size * 1.9 * math.cos(middle), 0.34 * size * 1.9 * math.sin(middle)),
+        (reach * math.cos(towards_label), reach * math.sin(towards_label)),
+        xytext=(0, 0) if roomy else (-8, -6),
+        textcoords="offset points",
         color=OOD_COLOUR,
         fontsize=11,
-        ha="center",
+        ha="center" if roomy else "right",
     )
     for point, name, colour, offset in (
         (np.zeros(2), "μ", INK, (8, -14)),
