@@ -71,7 +71,7 @@ def test_a_share_of_a_long_stream_stays_small() -> None:
     )
     assert reference.count == 60_000
     assert len(reference.statistics.bank) < 0.04 * 60_000
-    assert len(detector.fit(reference).guide) == 600
+    assert len(detector.fit(reference).bank) == 600
 
 
 def test_fewer_rows_than_k() -> None:
