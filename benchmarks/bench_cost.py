@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from ora_speed import resident
+from memory import resident
 from theodolite.benchmarks.entries import parse_entries
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.benchmarks.subjects import Subject, from_folder

@@ -8,6 +8,7 @@ N = 8,192 rows, D = 2,048, C = 1,000, float32. Exit code 1 if a promise is broke
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import torch
 
@@ -33,7 +34,7 @@ def main() -> int:
         "Relative Energy": th.RelativeEnergy(),
     }.items():
         fitted = detector.fit(features, head=head)
-        ratio = paired_ratio(lambda fitted=fitted: fitted.score(features), products, rounds=9)
+        ratio = paired_ratio(partial(fitted.score, features), products, rounds=9)
         promise = None if "mean" in name else PROMISE
         kept &= report(f"{name} / N×D×C and N×D×D products", ratio, "x", limit=promise)
     few = th.RelativeEnergy().fit(features[:400], head=head)

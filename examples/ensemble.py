@@ -23,7 +23,7 @@ def trained(seed: int) -> Capture:
     optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
     for _ in range(100):
         optimiser.zero_grad()
-        nn.functional.cross_entropy(model(train), train_labels).backward()
+        nn.functional.cross_entropy(model(train), train_labels).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     capture = Capture(model.eval())
     capture(train[:8])  # finds the head

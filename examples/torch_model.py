@@ -21,7 +21,7 @@ model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU
 optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
 for _ in range(200):
     optimiser.zero_grad()
-    nn.functional.cross_entropy(model(train), train_labels).backward()
+    nn.functional.cross_entropy(model(train), train_labels).backward()  # type: ignore[no-untyped-call]
     optimiser.step()
 
 capture = Capture(model.eval())
