@@ -64,6 +64,7 @@ class Calibration:
             enough = math.ceil(1 / false_alarm_rate - 1 - 1e-9)
             raise InputError(
                 f"{len(self.scores)} calibration scores cannot support a false-alarm rate of "
-                f"{false_alarm_rate}: at least {enough} are needed"
+                f"{false_alarm_rate}: at least {enough} are needed. "
+                "Hold out more ID data, or ask for a larger rate"
             )
         return allowed

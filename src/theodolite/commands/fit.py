@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Rows whose labels are compared with the head's answers.
 _LOOKED_AT = 10_000
+# Below this share of agreement head and labels most likely count different classes.
+_AGREES = 0.2
 
 
 def fit(
@@ -86,7 +88,12 @@ def fit(
         soft_wrap=True,
     )
     if right is not None:
-        console.print(f"the classifier agrees with {100 * right:.1f} % of the labels", highlight=False)
+        hint = (
+            ""
+            if right > _AGREES
+            else " (a folder's labels number its own sub-folders, not the model's classes)"
+        )
+        console.print(f"the classifier agrees with {100 * right:.1f} % of the labels{hint}", highlight=False)
 
 
 def make_detector(name: str | None, shaping: str | None, console: Console) -> Detector:
