@@ -1,6 +1,6 @@
 """Which score to recommend: chosen on two data sets, reported on a third that had no say.
 
-The rule, fixed before looking at the third: average FPR95 over the OOD sets of each development set, then
+The rule, which the third has no part in: average FPR95 over the OOD sets of each development set, then
 over the two. Candidates whose difference to the best is within its paired bootstrap interval are tied: FPR95
 of a thousand outliers is that noisy. Of the tied the one with the highest AUROC, averaged alike, wins.
 """
