@@ -115,20 +115,31 @@ def test_bootstrap_covers_the_truth() -> None:
     assert 45 <= hits <= 60
 
 
-def test_bootstrap_replicates_equal_resampled_samples() -> None:
-    """A replicate drawn as counts is the metric of the samples so drawn."""
+@pytest.mark.parametrize("metric", metrics.METRICS)
+@pytest.mark.parametrize("sets", [1, 3])
+def test_bootstrap_replicates_equal_resampled_samples(metric: str, sets: int) -> None:
+    """A replicate drawn as counts is the metric of the samples so drawn; all sets meet the same ID draw."""
     rng = np.random.default_rng(0)
-    id_scores, ood_scores = rng.integers(0, 9, 40).astype(float), rng.integers(0, 7, 30).astype(float)
-    curve = metrics.Curve.of(id_scores, ood_scores)
-    drawn = curve.resampled(np.random.default_rng(1), 25)
-    levels = np.unique(np.r_[id_scores, ood_scores])[::-1]
+    known = rng.integers(0, 9, 40).astype(float)
+    strange = [rng.integers(0, 7 - shift, 30 + shift).astype(float) for shift in range(sets)]
+    levels = np.unique(np.concatenate([known, *strange]))[::-1]
+    draw = np.random.default_rng(1)
+    counts = [
+        draw.multinomial(len(part), [np.mean(part == level) for level in levels], size=25)
+        for part in (known, *strange)
+    ]
+    values = []
     for row in range(25):
-        new_id = np.repeat(levels, drawn.id_counts[row].astype(int))
-        new_ood = np.repeat(levels, drawn.ood_counts[row].astype(int))
-        assert (len(new_id), len(new_ood)) == (40, 30)
-        direct = metrics.evaluate(new_id, new_ood)
-        for name, measure in metrics.METRICS.items():
-            assert measure(drawn)[row] == pytest.approx(getattr(direct, name), abs=1e-12)
+        new_known, *new_strange = (np.repeat(levels, drawn[row]) for drawn in counts)
+        values.append(np.mean([getattr(metrics.evaluate(new_known, part), metric) for part in new_strange]))
+    interval = metrics.bootstrap_average(known, strange, metric, level=0.9, replicates=25, seed=1)
+    direct = [getattr(metrics.evaluate(known, part), metric) for part in strange]
+    assert interval == pytest.approx((np.mean(direct), *np.quantile(values, [0.05, 0.95])), abs=1e-12)
+
+
+def test_the_average_of_one_set_is_that_set() -> None:
+    known, strange = np.arange(20.0), np.arange(15.0)
+    assert metrics.bootstrap_average(known, [strange]) == metrics.bootstrap(known, strange)
 
 
 def test_bootstrap_is_seeded() -> None:
@@ -149,3 +160,5 @@ def test_errors() -> None:
         metrics.bootstrap(good, good, "f1")
     with pytest.raises(InputError, match="replicates must be at least 1"):
         metrics.bootstrap(good, good, replicates=0)
+    with pytest.raises(InputError, match="ood_sets is empty"):
+        metrics.bootstrap_average(good, [])

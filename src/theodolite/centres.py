@@ -95,9 +95,14 @@ class Stations:
             mine, others = logits.T.index_select(0, own), logits.diagonal()[None]
             yield Stand(signed_distances(mine, others, margins.reciprocal), norm, squares[None])
         else:
-            for point, seen, square in zip(self.points.to(features), logits, squares, strict=True):
-                distance = signed_distances(seen[own, None], seen[None], margins.reciprocal)
-                yield Stand(distance, self._squared_norm(features, point), square)
+            for seen, norm, square in zip(logits, self._squared_norms(features), squares, strict=True):
+                yield Stand(signed_distances(seen[own, None], seen[None], margins.reciprocal), norm, square)
+
+    def _squared_norms(self, features: Tensor) -> Iterator[Tensor]:
+        """‖z − μ_k‖² in the metric from each centre in turn; rows are whitened once for all of them."""
+        if self.metric is None or len(self.points) == 1:
+            return (self._squared_norm(features, point) for point in self.points.to(features))
+        return iter(self._squared_distances(features).T[:, :, None])
 
     def _squared_norm(self, features: Tensor, centre: Tensor) -> Tensor:
         """‖z − μ‖² in the metric, (n, 1)."""

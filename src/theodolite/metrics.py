@@ -6,7 +6,7 @@ therefore exact, and a bootstrap replicate is the same curve with other counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -30,23 +30,28 @@ class Curve(NamedTuple):
 
     @classmethod
     def of(cls, id_scores: ArrayLike, ood_scores: ArrayLike) -> Curve:
-        id_values, ood_values = as_scores(id_scores, "id_scores"), as_scores(ood_scores, "ood_scores")
-        levels, where = np.unique(-np.concatenate([id_values, ood_values]), return_inverse=True)
-        id_counts = np.bincount(where[: len(id_values)], minlength=len(levels))
-        ood_counts = np.bincount(where[len(id_values) :], minlength=len(levels))
-        return cls(id_counts.astype(np.float64), ood_counts.astype(np.float64))
+        id_counts, ood_counts = _counted(id_scores, [ood_scores])
+        return cls(id_counts, ood_counts)
 
     def reversed(self) -> Curve:
         """The same curve with OOD as the positive class: from the lowest score up, roles exchanged."""
         return Curve(self.ood_counts[..., ::-1], self.id_counts[..., ::-1])
 
-    def resampled(self, rng: np.random.Generator, replicates: int) -> Curve:
-        """Stratified bootstrap: ID and OOD samples are drawn anew, each with replacement."""
-        draws = []
-        for counts in self:
-            size = int(counts.sum())
-            draws.append(rng.multinomial(size, counts / size, size=replicates).astype(np.float64))
-        return Curve(*draws)
+
+def _counted(id_scores: ArrayLike, ood_sets: Sequence[ArrayLike]) -> list[Counts]:
+    """Samples at each distinct score of all sets together: of the ID scores, then of each OOD set."""
+    values = [as_scores(id_scores, "id_scores"), *(as_scores(part, "ood_scores") for part in ood_sets)]
+    levels, where = np.unique(-np.concatenate(values), return_inverse=True)
+    ends = np.cumsum([len(part) for part in values])[:-1]
+    return [
+        np.bincount(part, minlength=len(levels)).astype(np.float64) for part in np.split(where.ravel(), ends)
+    ]
+
+
+def _resampled(counts: Counts, rng: np.random.Generator, replicates: int) -> Counts:
+    """As many samples again, drawn with replacement, in each replicate."""
+    size = int(counts.sum())
+    return rng.multinomial(size, counts / size, size=replicates).astype(np.float64)
 
 
 def _fpr(curve: Curve, tpr: float) -> Counts:
@@ -153,17 +158,38 @@ def bootstrap(
 
     O(replicates · distinct scores) after one sort.
     """
+    return bootstrap_average(id_scores, [ood_scores], metric, level=level, replicates=replicates, seed=seed)
+
+
+def bootstrap_average(
+    id_scores: ArrayLike,
+    ood_sets: Sequence[ArrayLike],
+    metric: str = "fpr95",
+    *,
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """The interval of a metric's average over OOD sets; a replicate meets all of them with one ID draw."""
     if metric not in METRICS:
         raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
     if replicates < 1:
         raise InputError(f"replicates must be at least 1, got {replicates}")
-    curve, measure, rng = Curve.of(id_scores, ood_scores), METRICS[metric], np.random.default_rng(seed)
+    if not ood_sets:
+        raise InputError("ood_sets is empty: an average needs at least one OOD set")
+    tail = (1 - _share(level, "level")) / 2
+    known, *strange = _counted(id_scores, ood_sets)
+    measure, rng = METRICS[metric], np.random.default_rng(seed)
     values: list[Counts] = []
     for start in range(0, replicates, _REPLICATES_AT_ONCE):
-        values.append(measure(curve.resampled(rng, min(_REPLICATES_AT_ONCE, replicates - start))))
-    tail = (1 - _share(level, "level")) / 2
+        count = min(_REPLICATES_AT_ONCE, replicates - start)
+        drawn = _resampled(known, rng, count)
+        values.append(
+            np.mean([measure(Curve(drawn, _resampled(part, rng, count))) for part in strange], axis=0)
+        )
     low, high = np.quantile(np.concatenate(values), [tail, 1 - tail])
-    return Interval(float(measure(curve)), float(low), float(high))
+    value = np.mean([measure(Curve(known, part)) for part in strange])
+    return Interval(float(value), float(low), float(high))
 
 
 def _share(value: float, name: str = "tpr") -> float:

@@ -12,7 +12,7 @@ import torch
 
 from .._version import __version__
 from ..arrays import FloatArray
-from ..metrics import METRICS, bootstrap, evaluate
+from ..metrics import METRICS, bootstrap_average, evaluate
 from .beside import AVERAGE, published_beside, published_ensemble
 from .entries import Entry
 from .protocols import FIT, TEST
@@ -42,12 +42,13 @@ class Intervals:
         self.level = level
         self.seed = seed
 
-    def of(self, id_scores: FloatArray, ood_scores: FloatArray) -> dict[str, list[float]]:
+    def of(self, id_scores: FloatArray, *ood_sets: FloatArray) -> dict[str, list[float]]:
+        """Of each tabled metric, averaged over the OOD sets."""
         found = {}
         for metric in TABLED if self.replicates else ():
-            interval = bootstrap(
+            interval = bootstrap_average(
                 id_scores,
-                ood_scores,
+                ood_sets,
                 metric,
                 level=self.level,
                 replicates=self.replicates,
@@ -66,10 +67,9 @@ def cells_of(
 ) -> list[dict[str, Any]]:
     """The cells of one row: every OOD set, and their average. Values are per cent."""
     intervals = intervals or Intervals()
+    outliers = {ood: values for ood, values in scores.items() if ood != TEST}
     cells = []
-    for ood, values in scores.items():
-        if ood == TEST:
-            continue
+    for ood, values in outliers.items():
         measured = evaluate(scores[TEST], values)
         cell: dict[str, Any] = {"model": model, "entry": label, "ood": ood, "samples": len(values)}
         cell |= {metric: _percent(getattr(measured, metric)) for metric in METRICS}
@@ -78,6 +78,8 @@ def cells_of(
         cells.append(cell)
     average: dict[str, Any] = {"model": model, "entry": label, "ood": AVERAGE}
     average |= {metric: _rounded(np.mean([cell[metric] for cell in cells])) for metric in METRICS}
+    if bounds := intervals.of(scores[TEST], *outliers.values()):
+        average["intervals"] = bounds
     for cell in (*cells, average):
         found = {metric: beside(cell["ood"], metric) for metric in TABLED}
         cell["published"] = {metric: printed for metric, printed in found.items() if printed}
