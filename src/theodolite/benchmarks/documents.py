@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -21,39 +21,63 @@ _METRICS = {
 }
 
 
+class Plain(NamedTuple):
+    """A table of text."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+
+
 def tables(results: Mapping[str, Any]) -> list[Table]:
     """For the terminal."""
     if "cells" in results:
         return [terminal_table(grid) for grid in grids(results)]
-    header, rows = _plain(results)
-    table = Table(title=results["title"], title_justify="left", box=SIMPLE_HEAD)
-    for column in header:
-        table.add_column(column)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return [table]
+    return [_terminal(plain) for plain in _plain(results)]
 
 
 def document(results: Mapping[str, Any]) -> str:
     """As Markdown."""
     if "cells" in results:
         return markdown(results) + _distributions(results) + _choice(results)
-    header, rows = _plain(results)
-    lines = [f"# {results['title']}", "", f"Made by `{results['command']}`.", ""]
-    lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    lines = [f"# {results['title']}", "", f"Made by `{results['command']}`."]
+    made = _plain(results)
+    for title, header, rows in made:
+        lines += ["", f"## {title}"] if len(made) > 1 else []
+        lines += ["", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+        lines += ["| " + " | ".join(row) + " |" for row in rows]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     return "\n".join([*lines, "", f"{versions}.", ""])
 
 
-def _plain(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    if results["format"].startswith("theodolite-distances"):
-        names = ("mean", "std", "min", "max")
-        rows = [
-            [row["set"], *(f"{printed(row[name])} ({row['published'][name]})" for name in names)]
-            for row in results["rows"]
-        ]
-        return ["set", *(f"{name} (published)" for name in names)], rows
+def _terminal(plain: Plain) -> Table:
+    table = Table(title=plain.title, title_justify="left", box=SIMPLE_HEAD)
+    for column in plain.header:
+        table.add_column(column)
+    for row in plain.rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _plain(results: Mapping[str, Any]) -> list[Plain]:
+    kind = results["format"].split("/")[0]
+    return {
+        "theodolite-distances": _distances,
+        "theodolite-checks": _checks,
+        "theodolite-confirmation": _confirmation,
+    }[kind](results)
+
+
+def _distances(results: Mapping[str, Any]) -> list[Plain]:
+    names = ("mean", "std", "min", "max")
+    rows = [
+        [row["set"], *(f"{printed(row[name])} ({row['published'][name]})" for name in names)]
+        for row in results["rows"]
+    ]
+    return [Plain(results["title"], ["set", *(f"{name} (published)" for name in names)], rows)]
+
+
+def _checks(results: Mapping[str, Any]) -> list[Plain]:
     rows = [
         [
             row["source"],
@@ -65,7 +89,40 @@ def _plain(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
         ]
         for row in results["rows"]
     ]
-    return ["source", "set", "metric", "measured", "published", "agrees"], rows
+    header = ["source", "set", "metric", "measured", "published", "agrees"]
+    return [Plain(results["title"], header, rows)]
+
+
+def _confirmation(results: Mapping[str, Any]) -> list[Plain]:
+    """First the criterion, then every score on every task."""
+    tasks = results["tasks"]
+    criterion = [
+        [
+            name,
+            rival,
+            _spread(row["fpr95"], sign="+"),
+            _spread(row["auroc"], sign="+"),
+            f"{row['lower_fpr95']} and {row['higher_auroc']} of {task['networks']}",
+            "yes" if row["holds"] else "NO",
+        ]
+        for name, task in tasks.items()
+        for rival, row in task["against"].items()
+    ]
+    header = ["task", "against", "FPR95 difference", "AUROC difference", "networks won", "holds"]
+    scores = [
+        [label, *(f"{_spread(row['fpr95'])} / {_spread(row['auroc'])}" for row in rows)]
+        for label in next(iter(tasks.values()))["scores"]
+        for rows in [[task["scores"][label] for task in tasks.values()]]
+    ]
+    accuracy = ["(ID accuracy)", *(_spread(task["accuracy"]) for task in tasks.values())]
+    return [
+        Plain("Recommended minus rival, mean ± deviation over networks, in points", header, criterion),
+        Plain("FPR95 / AUROC in %, mean ± deviation over networks", ["score", *tasks], [*scores, accuracy]),
+    ]
+
+
+def _spread(value: Mapping[str, float], sign: str = "") -> str:
+    return f"{value['mean']:{sign}.2f} ± {value['std']:.2f}"
 
 
 def _choice(results: Mapping[str, Any]) -> str:

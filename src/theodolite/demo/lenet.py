@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from torch.nn import functional
 FEATURES = 84
 _BATCH = 64
 _LEARNING_RATE = 2e-3
+Network = TypeVar("Network", bound=nn.Module)
 
 
 class LeNet5(nn.Module):
@@ -52,17 +54,17 @@ def one_thread() -> Iterator[None]:
 
 
 def train(
+    make: Callable[[], Network],
     images: Tensor,
     labels: Tensor,
-    classes: int,
     *,
     epochs: int,
     seed: int,
     progress: Callable[[float], None] = lambda _: None,
-) -> LeNet5:
+) -> Network:
     """Train from scratch with Adam and a cosine schedule; ``progress`` gets the loss after each epoch."""
     torch.manual_seed(seed)
-    model = LeNet5(classes)
+    model = make()
     steps = -(-len(images) // _BATCH) * epochs
     optimiser = torch.optim.Adam(model.parameters(), lr=_LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)

@@ -79,9 +79,9 @@ def _train(pictures: Pictures, epochs: int, seed: int, console: Console) -> LeNe
             bar.update(task, advance=1, description=f"training LeNet-5, loss {loss:.3f}")
 
         return train(
+            lambda: LeNet5(KNOWN_DIGITS),
             pictures.train,
             pictures.train_labels,
-            KNOWN_DIGITS,
             epochs=epochs,
             seed=seed,
             progress=epoch_done,

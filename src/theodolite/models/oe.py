@@ -16,12 +16,12 @@ PREPROCESS = Pixels(size=28, mean=(0.0,), std=(1.0,))
 class ConvNet(nn.Module):
     """Two convolutions, two linear layers, with g(x) = x · sigmoid(1.702 x) between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, classes: int = 10) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(1, 10, kernel_size=5)
         self.conv2 = nn.Conv2d(10, 20, kernel_size=5)
         self.fc1 = nn.Linear(320, 50)
-        self.fc2 = nn.Linear(50, 10)
+        self.fc2 = nn.Linear(50, classes)
 
     def forward(self, images: Tensor) -> Tensor:
         maps = _gate(max_pool2d(self.conv1(images), 2))

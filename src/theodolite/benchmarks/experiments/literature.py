@@ -16,14 +16,13 @@ import torch
 from safetensors.numpy import load_file
 from torch import Tensor
 
-from ...data.idx import read_idx
 from ...detectors import create
 from ...features.probe import probe
 from ...metrics import evaluate
 from ...models import load_model
 from ..grid import printed
-from ..presence import look
 from ..results import versions
+from .pictures import features_of, pictures
 from .registry import Context, Need, Produced, experiment
 
 OE_WEIGHTS = "oe-mnist/baseline.safetensors"
@@ -37,7 +36,6 @@ OE = {
     "bernoulli": ("1.04", "99.81"),
 }
 _DRAWS, _DRAWN = 10, 2_000
-_BATCH = 1_000
 SEEDS = (0, 1, 2)
 SCALE_METRICS = ("fpr95_ood_positive", "auroc", "aupr_in", "aupr_out")
 # Mean ± deviation over the three seeds, as printed.
@@ -85,16 +83,14 @@ def outlier_exposure(root: Path, seed: int) -> list[dict[str, Any]]:
     head = capture.head
 
     def msp(images: Tensor) -> Any:
-        parts = [capture(images[start : start + _BATCH]) for start in range(0, len(images), _BATCH)]
-        detector = create("msp").fit(head=head)
-        return torch.cat([detector.score(features) for features, _ in parts]).numpy()
+        return create("msp").fit(head=head).score(features_of(capture, images)).numpy()
 
-    digits = _images(root, "mnist")
+    digits, fashion, letters = (pictures(root, name)[0] for name in ("mnist", "fashion-mnist", "notmnist"))
     id_scores = msp(digits)
     sets = {
-        "fashion-mnist": msp(_images(root, "fashion-mnist")),
+        "fashion-mnist": msp(fashion),
         "negatives": msp(1 - digits),
-        "notmnist": msp(_images(root, "notmnist")),
+        "notmnist": msp(letters),
     }
     measured = {name: [evaluate(id_scores, scores)] for name, scores in sets.items()}
     rng = torch.Generator().manual_seed(seed)
@@ -141,9 +137,3 @@ def _row(source: str, ood: str, metric: str, measured: str, value: str, agrees: 
 
 def _spread(values: list[float]) -> str:
     return f"{printed(float(np.mean(values)))} ± {printed(float(np.std(values)))}"
-
-
-def _images(root: Path, name: str) -> Tensor:
-    path = look(name, "test", root).path
-    assert path is not None
-    return torch.from_numpy(read_idx(path).copy()).float().div_(255)[:, None]

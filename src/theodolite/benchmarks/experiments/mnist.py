@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
-from ...data.idx import read_idx
 from ...demo.lenet import LeNet5, one_thread, train
 from ...files import read_tensors, write_tensors
 from ...models import LoadedModel, load_model
@@ -23,12 +20,12 @@ from ...models.preprocess import Pixels
 from .. import published
 from ..entries import parse_entries
 from ..grid import printed
-from ..presence import look
 from ..protocols import TEST, protocol
 from ..results import versions
 from ..runner import Outcome, run
 from ..scoring import Scorer
 from ..subjects import Extraction, Subject
+from .pictures import pictures
 from .registry import Context, Need, Produced, experiment
 
 EPOCHS = 10
@@ -126,27 +123,13 @@ def convnet_subject(context: Context) -> Subject:
 
 @one_thread()
 def _train(context: Context) -> LeNet5:
-    images, labels = (torch.from_numpy(part.copy()) for part in _digits(context.root))
-    pixels = images.float().div_(255)[:, None]
+    pixels, labels = pictures(context.root, "mnist", "train")
     epochs = count(1)
 
     def told(loss: float) -> None:
         context.say(f"training LeNet-5, epoch {next(epochs)} of {EPOCHS}: loss {loss:.4f}")
 
-    return train(
-        pixels,
-        labels.long(),
-        CLASSES,
-        epochs=EPOCHS,
-        seed=context.seed,
-        progress=told,
-    )
-
-
-def _digits(root: Path) -> tuple[Any, Any]:
-    path = look("mnist", "train", root).path
-    assert path is not None
-    return read_idx(path), read_idx(path.with_name(path.name.replace("images-idx3", "labels-idx1")))
+    return train(lambda: LeNet5(CLASSES), pixels, labels, epochs=EPOCHS, seed=context.seed, progress=told)
 
 
 def _loaded(name: str, model: nn.Module) -> LoadedModel:

@@ -73,6 +73,13 @@ def experiment(name: str, title: str, *needs: Need) -> Callable[[Runner], Runner
 
 def experiments() -> dict[str, Experiment]:
     """All experiments, by name."""
-    from . import angles, feature_folders, literature, mnist, recommendation  # noqa: F401
+    from . import (  # noqa: F401
+        angles,
+        confirmation,
+        feature_folders,
+        literature,
+        mnist,
+        recommendation,
+    )
 
     return dict(_experiments)
