@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from rich.console import Console
 from safetensors.torch import save_file
 
-from command_server import KILLED, run
 from theodolite.benchmarks import scoring
 from theodolite.benchmarks.entries import parse_entries
 from theodolite.benchmarks.forms import csv_text, latex, markdown, terminal_table
@@ -33,7 +31,6 @@ from theodolite.metrics import auroc, fpr_at_tpr
 from theodolite.report.page.write import render
 
 WIDTH, CLASSES = 12, 4
-MODEL = "python:small_models:Tiny?mean=0&size=8"
 
 
 def make_folder(folder: Path, *, seed: int = 0, about: dict[str, str] | None = None) -> Path:
@@ -241,34 +238,7 @@ def test_damaged_scores_are_computed_again(folder: Path, tmp_path: Path) -> None
     )
 
 
-# ---------------------------------------------------------------------- entries and folders
-
-
-def test_entries_by_text() -> None:
-    texts = ["KNN+?k=7", "ora?centre=3", "ssd++scale:90", "energy+react"]
-    entries = parse_entries(texts, shapings=["ash-s:35"])
-    assert [entry.text for entry in entries[:4]] == ["knn?k=7", *texts[1:]]
-    assert parse_entries([entry.text for entry in entries]) == entries
-    assert [entry.label for entry in entries[:4]] == [
-        "KNN k=7",
-        "ORA centre=3",
-        "SSD+ + scale:90",
-        "Energy + react",
-    ]
-    assert [entry.label for entry in entries[4:]] == ["KNN k=7 + ash-s:35", "ORA centre=3 + ash-s:35"]
-    assert entries[3].published_options() == {"shaping": "react"}
-    assert parse_entries(["knn"], settings={"knn": {"k": 1000}})[0].build().options()["k"] == 1000
-    assert parse_entries(["knn"], settings={"knn": {"k": 1000}})[0].published_options() == {}
-    with pytest.raises(InputError, match="no option 'q'"):
-        parse_entries(["knn?q=1"])
-    with pytest.raises(InputError, match="twice"):
-        parse_entries(["ora", "ORA"])
-
-
-def test_odin_from_features_says_that_nothing_was_perturbed() -> None:
-    (odin,) = parse_entries(["odin"])
-    assert odin.label == "ODIN (ε=0)"
-    assert odin.published_options() == {"noise": 0.0}, "not the published setting"
+# ---------------------------------------------------------------------- folders
 
 
 def test_a_score_that_refuses_the_data_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -318,71 +288,3 @@ def test_accuracy_of_the_head(folder: Path) -> None:
     accuracy = id_accuracy(from_folder(folder))
     assert accuracy is not None
     assert accuracy > 0.8
-
-
-# ---------------------------------------------------------------------- the command
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pictures")
-    rng = np.random.default_rng(0)
-    for part, count in (("fit", 120), ("test", 60), ("far", 45)):
-        for index in range(count):
-            place = folder / part / "abc"[index % 3]
-            place.mkdir(parents=True, exist_ok=True)
-            dark = 128 if part == "far" else 256
-            Image.fromarray(rng.integers(0, dark, (8, 8), dtype=np.uint8)).save(place / f"{index}.png")
-    return folder
-
-
-def own(pictures: Path, out: Path, *more: str) -> tuple[str | Path, ...]:
-    data = ("--id", pictures / "test", "--fit", pictures / "fit", "--ood", f"far={pictures / 'far'}")
-    return ("bench", "--model", MODEL, *data, "--cache", out / "cache", "-o", out, "--workers", "0", *more)
-
-
-def test_bench_on_pictures_of_ones_own_then_from_the_stores_alone(pictures: Path, tmp_path: Path) -> None:
-    first = run(*own(pictures, tmp_path))
-    assert first.code == 0, first.err
-    assert "report.html" in first.out
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert results["models"][MODEL]["samples"] == {"id_fit": 120, "id_test": 60, "far": 45}
-    page = (tmp_path / "report.html").read_text()
-    assert "data:image/png;base64" in page, "samples are shown"
-    stores = next((tmp_path / "cache" / "bench" / "own").iterdir())
-    moved = tmp_path / "elsewhere"
-    stores.rename(moved)
-    second = run("bench", f"features:{moved}", "--cache", tmp_path / "new", "-o", tmp_path / "again")
-    assert second.code == 0, second.err
-    again = json.loads((tmp_path / "again" / "results.json").read_text())
-    assert again["cells"] == results["cells"]
-
-
-def test_bench_goes_on_after_being_killed(pictures: Path, tmp_path: Path) -> None:
-    whole = run(*own(pictures, tmp_path / "whole"))
-    assert whole.code == 0, whole.err
-    killed = run(*own(pictures, tmp_path / "killed"), kill_at_flush=6)
-    assert killed.code == KILLED
-    assert not (tmp_path / "killed" / "results.json").exists()
-    resumed = run(*own(pictures, tmp_path / "killed"))
-    assert resumed.code == 0, resumed.err
-    first, second = (
-        json.loads((tmp_path / name / "results.json").read_text())["cells"] for name in ("whole", "killed")
-    )
-    assert first == second
-
-
-def test_mistakes_on_the_command_line_are_one_paragraph(pictures: Path, tmp_path: Path) -> None:
-    for args, word in (
-        (("bench",), "name a protocol"),
-        (("bench", "cifar11", "--model", MODEL), "no protocol is called"),
-        (("bench", "mnist"), "no model is given"),
-        (("bench", "--id", "a", "--fit", "b", "--ood", "far", "--model", MODEL), "NAME=DIR"),
-        (("bench", "mnist", "--model", MODEL, "--root", tmp_path), "id_fit is missing"),
-        (own(pictures, tmp_path, "--detector", "orra"), "did you mean 'ora'"),
-        (own(pictures, tmp_path, "--weights", "other=file"), "none of the models"),
-    ):
-        out = run(*args)
-        assert out.code == 2, (args, out)
-        assert word in out.err
-        assert "Traceback" not in out.err
