@@ -10,16 +10,14 @@ which needs only n, tr Σ and tr Σ² and so comes from the mergeable statistics
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .errors import InputError
 from .geometry import pairwise_lengths
 from .head import Head
-from .reference import Reference
-from .statistics import Needs
 
 METRICS = ("euclidean", "mahalanobis")
 SHRINKAGES = ("oas", "none")
@@ -31,10 +29,6 @@ def check_metric(metric: str, shrinkage: str) -> None:
         raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
     if shrinkage not in SHRINKAGES:
         raise InputError(f"shrinkage must be one of {', '.join(SHRINKAGES)}, got {shrinkage!r}")
-
-
-def metric_needs(metric: str) -> Needs:
-    return Needs() if metric == "euclidean" else Needs(mean=True, scatter=True)
 
 
 class Spectrum(NamedTuple):
@@ -115,33 +109,3 @@ class Mahalanobis:
             seen = torch.cat([seen, outside], dim=1)
         lengths = pairwise_lengths(seen)
         return torch.where(head.boundary_lengths() > 0, lengths, torch.zeros_like(lengths))
-
-
-class _Measured(Protocol):
-    metric: str
-    shrinkage: str
-
-
-def remember_metric(detector: nn.Module, reference: Reference) -> None:
-    """Put the covariance of the reference into buffers of a detector with a ``metric`` option."""
-    options: _Measured = detector  # type: ignore[assignment]
-    if options.metric == "euclidean":
-        return
-    parts = reference.derived(
-        f"spectrum, shrinkage {options.shrinkage}",
-        lambda: spectrum(
-            reference.statistics.moments.total / reference.count,
-            reference.count,
-            shrinkage=options.shrinkage,
-        ),
-    )
-    for name, tensor in parts._asdict().items():
-        detector.register_buffer(f"metric_{name}", tensor)
-
-
-def recall_metric(detector: nn.Module) -> Mahalanobis | None:
-    """The metric from the buffers that `remember_metric` left."""
-    buffers = dict(detector.named_buffers(recurse=False))
-    if "metric_floor" not in buffers:
-        return None
-    return Mahalanobis(Spectrum(*(buffers[f"metric_{name}"] for name in Spectrum._fields)))

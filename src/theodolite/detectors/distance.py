@@ -10,11 +10,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..boundaries import Boundaries
-from ..metric import check_metric, metric_needs, recall_metric, remember_metric
-from ..reference import Reference
-from ..shaping import Shaping
-from ..statistics import Needs
-from .base import Detector
+from .measured import Measured
 from .registry import register
 
 
@@ -25,27 +21,13 @@ from .registry import register
     year=2025,
     formula="max_c (l_p − l_c)/‖w_p − w_c‖",
 )
-class Distance(Detector):
+class Distance(Measured):
     """In feature units, or in those of the Mahalanobis ``metric`` (``shrinkage`` as in ORA)."""
 
-    def __init__(
-        self, *, metric: str = "euclidean", shrinkage: str = "oas", shaping: Shaping | str | None = None
-    ) -> None:
-        super().__init__(shaping=shaping)
-        check_metric(metric, shrinkage)
-        self.metric = metric
-        self.shrinkage = shrinkage
-
-    @property
-    def needs(self) -> Needs:
-        return metric_needs(self.metric)
-
-    def _fit(self, reference: Reference) -> None:
-        remember_metric(self, reference)
-
     def _build(self) -> None:
+        super()._build()
         assert self.head is not None
-        self._boundaries = Boundaries(self.head, recall_metric(self))
+        self._boundaries = Boundaries(self.head, self._metric)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         return self._boundaries.margins(logits).distance.amax(dim=1)

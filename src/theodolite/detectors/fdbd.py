@@ -12,11 +12,9 @@ from torch import Tensor
 
 from ..boundaries import Boundaries
 from ..geometry import distance_ratio
-from ..metric import check_metric, metric_needs, recall_metric, remember_metric
 from ..reference import Reference
-from ..shaping import Shaping
 from ..statistics import Needs
-from .base import Detector
+from .measured import Measured
 from .registry import register
 
 
@@ -27,7 +25,7 @@ from .registry import register
     year=2024,
     formula="mean_c (l_p − l_c)/‖w_p − w_c‖ / ‖z − μ‖",
 )
-class FDBD(Detector):
+class FDBD(Measured):
     """Classes that share the predicted one's weights have no boundary and are left out of the mean.
 
     metric, shrinkage: as in ORA.
@@ -35,31 +33,21 @@ class FDBD(Detector):
 
     mean: Tensor
 
-    def __init__(
-        self, *, metric: str = "euclidean", shrinkage: str = "oas", shaping: Shaping | str | None = None
-    ) -> None:
-        super().__init__(shaping=shaping)
-        check_metric(metric, shrinkage)
-        self.metric = metric
-        self.shrinkage = shrinkage
-
     @property
     def needs(self) -> Needs:
-        return Needs(mean=True) | metric_needs(self.metric)
+        return super().needs | Needs(mean=True)
 
     def _fit(self, reference: Reference) -> None:
+        super()._fit(reference)
         self.register_buffer("mean", reference.statistics.moments.mean)
-        remember_metric(self, reference)
 
     def _build(self) -> None:
+        super()._build()
         assert self.head is not None
-        self._metric = recall_metric(self)
         self._boundaries = Boundaries(self.head, self._metric)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         margins = self._boundaries.margins(logits)
         mean_distance = margins.distance.sum(dim=1) / self._boundaries.counts(margins)
-        away = torch.sub(features, self.mean.to(features))
-        if self._metric is not None:
-            away = self._metric.coordinates(away)
+        away = self._coordinates(torch.sub(features, self.mean.to(features)))
         return distance_ratio(mean_distance, away.square_().sum(dim=1))

@@ -22,11 +22,10 @@ from ..boundaries import Boundaries, Margins
 from ..centres import Stand, Stations, centre_needs, centre_points, check_centre
 from ..errors import InputError
 from ..geometry import Triangle, sphere_triangle, triangle
-from ..metric import check_metric, metric_needs, recall_metric, remember_metric
 from ..reference import Reference
 from ..shaping import Shaping
 from ..statistics import Needs
-from .base import Detector
+from .measured import Measured
 from .registry import register
 
 # A row is worked again in float64 where float32 has too few digits for it. With ρ = ‖z‖·max‖w‖ + max|b|, the
@@ -58,7 +57,7 @@ class Sighting(NamedTuple, Generic[AnyArray]):
     formula="max_c θ_pc(z), the angle at the ID mean between z and its projection on the boundary p|c",
     aliases=("relative-angles",),
 )
-class ORA(Detector):
+class ORA(Measured):
     """The largest relative angle, with the paper's ablations as options.
 
     centre: the station the angles are seen from. ``"mean"`` (the paper's choice); ``"predicted"`` or
@@ -88,36 +87,33 @@ class ORA(Detector):
         project_to_sphere: bool = False,
         shaping: Shaping | str | None = None,
     ) -> None:
-        super().__init__(shaping=shaping)
-        check_metric(metric, shrinkage)
+        super().__init__(metric=metric, shrinkage=shrinkage, shaping=shaping)
         if project_to_sphere and metric != "euclidean":
             raise InputError("project_to_sphere speaks of the Euclidean unit sphere: use metric='euclidean'")
         self.centre = check_centre(centre)
         self.aggregate = aggregate
         check_aggregation(aggregate, class_weights, several_centres=centre == "sum-classes")
-        self.metric = metric
-        self.shrinkage = shrinkage
         self.class_weights = class_weights
         self.project_to_sphere = project_to_sphere
 
     @property
     def needs(self) -> Needs:
-        return centre_needs(self.centre) | metric_needs(self.metric) | weight_needs(self.class_weights)
+        return super().needs | centre_needs(self.centre) | weight_needs(self.class_weights)
 
     def _fit(self, reference: Reference) -> None:
         assert reference.head is not None
         if self.project_to_sphere and not reference.head.unit_features:
             raise InputError("project_to_sphere needs a cosine head: Head.cosine(text_embeddings)")
+        super()._fit(reference)
         self.register_buffer("centres", centre_points(self.centre, reference))
-        remember_metric(self, reference)
         if self.class_weights is not None:
             self.register_buffer("weights", class_reliability(self.class_weights, reference))
 
     def _build(self) -> None:
+        super()._build()
         assert self.head is not None
-        metric = recall_metric(self)
-        self._boundaries = Boundaries(self.head, metric)
-        self._stations = Stations(self.centre, self.centres, self.head, metric)
+        self._boundaries = Boundaries(self.head, self._metric)
+        self._stations = Stations(self.centre, self.centres, self.head, self._metric)
         self._weight_scale = float(torch.linalg.vector_norm(self.head.weight, dim=1).max())
         self._bias_scale = float(self.head.bias.abs().max())
 

@@ -13,11 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..metric import check_metric, metric_needs, recall_metric, remember_metric
 from ..reference import Reference
 from ..shaping import Shaping
-from ..statistics import Needs
-from .base import Detector
+from .measured import Measured
 from .registry import register
 
 
@@ -28,32 +26,19 @@ from .registry import register
     year=2026,
     formula="log Σ_c exp(l_c − l̄) / ‖z − μ‖_Σ",
 )
-class RelativeEnergy(Detector):
+class RelativeEnergy(Measured):
     """theodolite's own recommendation. 0 where z = μ. shrinkage: as in ORA."""
 
     mean: Tensor
-    metric = "mahalanobis"
 
     def __init__(self, *, shrinkage: str = "oas", shaping: Shaping | str | None = None) -> None:
-        super().__init__(shaping=shaping)
-        check_metric(self.metric, shrinkage)
-        self.shrinkage = shrinkage
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(mean=True) | metric_needs(self.metric)
+        super().__init__(metric="mahalanobis", shrinkage=shrinkage, shaping=shaping)
 
     def _fit(self, reference: Reference) -> None:
+        super()._fit(reference)
         self.register_buffer("mean", reference.statistics.moments.mean)
-        remember_metric(self, reference)
-
-    def _build(self) -> None:
-        self._metric = recall_metric(self)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        assert self._metric is not None
-        deviation = torch.linalg.vector_norm(
-            self._metric.coordinates(features - self.mean.to(features)), dim=1
-        )
+        deviation = torch.linalg.vector_norm(self._coordinates(features - self.mean.to(features)), dim=1)
         evidence = torch.logsumexp(logits, dim=1) - logits.mean(dim=1)
         return torch.where(deviation > 0, evidence / deviation, torch.zeros_like(deviation))
