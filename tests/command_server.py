@@ -39,14 +39,17 @@ def run(
     kill_after: float | None = None,
     kill_at_flush: int | None = None,
     interrupt_after: float | None = None,
+    once: Path | None = None,
 ) -> Outcome:
-    """Run one command to its end, or to the moment it is killed."""
+    """Run one command to its end, or to the moment it is killed: so many seconds after it began, or after the
+    file ``once`` was there."""
     request = {
         "args": [str(arg) for arg in args],
         "env": env or {},
         "kill_after": kill_after,
         "kill_at_flush": kill_at_flush,
         "interrupt_after": interrupt_after,
+        "once": None if once is None else str(once),
     }
     server = _server()
     assert server.stdin is not None
@@ -105,6 +108,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             _become(request)
         for name, number in (("kill_after", signal.SIGKILL), ("interrupt_after", signal.SIGINT)):
             if request[name] is not None:
+                _await(request["once"], child)
                 time.sleep(request[name])
                 os.kill(child, number)
         _, status, usage = os.wait4(child, 0)
@@ -116,6 +120,14 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
             "err": err.read().decode(),
             "peak": usage.ru_maxrss / 1024,
         }
+
+
+def _await(path: str | None, child: int) -> None:
+    """Until the file is there, or the child has ended."""
+    while path is not None and not Path(path).exists():
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return
+        time.sleep(0.005)
 
 
 def _become(request: dict[str, Any]) -> None:

@@ -125,7 +125,7 @@ def test_rows_of_zeros_stay_zero(shaping: str) -> None:
 
 def test_errors() -> None:
     problem = make_problem()
-    with pytest.raises(InputError, match="no shaping is called 'reakt'; known: react, ash-s"):
+    with pytest.raises(InputError, match=r"called 'reakt'; did you mean 'react'\? Known: react, ash-s"):
         th.ORA(shaping="reakt:80")
     with pytest.raises(InputError, match="must be a percentile"):
         parse_shaping("react:most")

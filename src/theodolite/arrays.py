@@ -29,7 +29,10 @@ def as_tensor(values: ArrayLike, name: str) -> Tensor:
         if not values.flags.writeable or any(stride < 0 for stride in values.strides):
             values = values.copy()
         return torch.from_numpy(np.ascontiguousarray(values))
-    raise InputError(f"{name} must be a NumPy array or a torch tensor, got {type(values).__name__}")
+    raise InputError(
+        f"{name} must be a NumPy array or a torch tensor, got {type(values).__name__}. Nested lists "
+        f"become an array by numpy.asarray"
+    )
 
 
 def as_float(values: Tensor) -> Tensor:

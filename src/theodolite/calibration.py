@@ -28,6 +28,11 @@ def threshold_at_tpr(id_scores: ArrayLike, tpr: float = 0.95) -> float:
     return float(scores[math.ceil(tpr * len(scores) - 1e-9) - 1])
 
 
+def check_rate(false_alarm_rate: float) -> None:
+    if not 0 < false_alarm_rate < 1:
+        raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate}")
+
+
 class Calibration:
     """Held-out ID scores, turned into p-values and verdicts.
 
@@ -57,8 +62,7 @@ class Calibration:
 
     def _allowed(self, false_alarm_rate: float) -> int:
         """⌊α(n+1)⌋: the rank below which a new score is flagged."""
-        if not 0 < false_alarm_rate < 1:
-            raise InputError(f"false_alarm_rate must lie in (0, 1), got {false_alarm_rate}")
+        check_rate(false_alarm_rate)
         allowed = math.floor(false_alarm_rate * (len(self.scores) + 1) + 1e-9)
         if allowed < 1:
             enough = math.ceil(1 / false_alarm_rate - 1 - 1e-9)

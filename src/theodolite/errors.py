@@ -1,5 +1,14 @@
 """The few things that can go wrong, each with a message a person can act on."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest known one, where there is one."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
 
 class TheodoliteError(Exception):
     """Base of all errors raised on purpose by theodolite."""

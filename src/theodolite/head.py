@@ -47,7 +47,10 @@ class Head(nn.Module):
     def from_linear(cls, layer: nn.Linear) -> Head:
         """The head of a trained model, from its last `nn.Linear`."""
         if not isinstance(layer, nn.Linear):
-            raise InputError(f"layer must be an nn.Linear, got {type(layer).__name__}")
+            raise InputError(
+                f"layer must be an nn.Linear, got {type(layer).__name__}: pass the model's last linear "
+                f"layer, or let Capture(model) find it"
+            )
         return cls(layer.weight, layer.bias)
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from .errors import InputError, NotFittedError
+from .errors import InputError, NotFittedError, did_you_mean
 from .percentiles import ActivationHistogram
 
 
@@ -155,7 +155,8 @@ def parse_shaping(spec: str) -> Shaping:
     key = name.strip().lower().replace("_", "-")
     matches = [kind for known, kind in SHAPINGS.items() if known.replace("-", "") == key.replace("-", "")]
     if not matches:
-        raise InputError(f"no shaping is called {name!r}; known: {', '.join(SHAPINGS)}")
+        hint = did_you_mean(key, SHAPINGS)
+        raise InputError(f"no shaping is called {name!r}{hint} Known: {', '.join(SHAPINGS)}")
     try:
         return matches[0](**{"percentile": float(percent)} if percent else {})
     except ValueError as error:

@@ -180,7 +180,7 @@ def test_malformed_input_is_one_paragraph(folder: Path, tmp_path: Path) -> None:
         (("score", guard, images, "-o", tmp_path / "scores.txt"), (".csv, .jsonl or .parquet",)),
         (("score", guard, images, "-o", tmp_path / "no" / "s.csv"), ("does not exist: create it",)),
         (("score", guard, tmp_path / "flat.npz"), ("shape",)),
-        (("score", guard, images, "--false-alarm-rate", "2"), ("must lie in (0, 1)",)),
+        (("score", guard, images, "--false-alarm-rate", "2"), ("must lie between 0 and 1",)),
         (("inspect", tmp_path), ("not a feature store",)),
         (("inspect", tmp_path / "nothing"), ("no such file",)),
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +57,6 @@ def extract(images: Path, folder: Path, *more: str, **how: object) -> Outcome:
     return run(*command, **how)  # type: ignore[arg-type]
 
 
-def start_up_time(images: Path, complete: Path) -> float:
-    """Seconds until the first batch, measured on a store that needs none."""
-    begin = time.monotonic()
-    assert extract(images, complete).code == 0
-    return time.monotonic() - begin
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
@@ -87,18 +79,15 @@ def test_features_are_the_models_own(images: Path, tmp_path: Path) -> None:
 
 
 def test_killed_ten_times_at_random_moments_it_resumes_to_the_same_bytes(
-    images: Path, complete: Path, undisturbed: dict[str, bytes], tmp_path: Path
+    images: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
-    start_up = start_up_time(images, complete)
-    rng = random.Random(4)
-    kills, survived = 0, 0
-    # On a busy machine ten runs may not get as far as one shard: then a few more are killed.
-    while kills < 10 or (survived == 0 and kills < 30):
-        moment = rng.uniform(0.6, 1.0) * start_up + rng.uniform(0.0, 0.7)
-        assert extract(images, tmp_path / "s", env=SLOW, kill_after=moment).code == KILLED
-        kills += 1
-        survived = len(list((tmp_path / "s").glob("shard-*.safetensors")))
-    assert 0 < survived < len(undisturbed) - 2
+    """Four times after a shard more was written, six times soon after the start."""
+    folder, rng, survived = tmp_path / "s", random.Random(4), 0
+    for kill in range(10):
+        more = folder / shard_name(survived) if kill % 3 == 0 else None
+        assert extract(images, folder, env=SLOW, kill_after=rng.uniform(0, 0.3), once=more).code == KILLED
+        survived = len(list(folder.glob("shard-*.safetensors")))
+    assert 4 <= survived < len(undisturbed) - 2
     assert extract(images, tmp_path / "s").code == 0
     assert contents(tmp_path / "s") == undisturbed
 
@@ -115,10 +104,10 @@ def test_killed_between_any_two_flushes_it_resumes_to_the_same_bytes(images: Pat
 
 
 def test_interrupted_it_says_how_to_go_on(
-    images: Path, complete: Path, undisturbed: dict[str, bytes], tmp_path: Path
+    images: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
-    moment = 1.5 * start_up_time(images, complete) + 0.5
-    outcome = extract(images, tmp_path / "s", env=SLOW, interrupt_after=moment)
+    first = tmp_path / "s" / shard_name(0)
+    outcome = extract(images, tmp_path / "s", env=SLOW, interrupt_after=0.1, once=first)
     assert outcome.code == 130
     assert "Run the same command again" in outcome.err
     assert "Traceback" not in outcome.err

@@ -14,7 +14,6 @@ from . import options
 if TYPE_CHECKING:
     from ..features.manifest import Recipe
     from ..features.store import FeatureStore
-    from ..models import LoadedModel
 
 
 def extract(
@@ -36,12 +35,11 @@ def extract(
 ) -> None:
     """Extract features into a store on disk; an interrupted run goes on where it stopped."""
     from ..features.extract import Running
-    from ..models import load_model
 
     console = Console()
     running = Running(device, workers, autocast, channels_last, skip_unreadable)
     store = extract_to(
-        load_model(model, weights=weights),
+        model,
         data,
         output,
         console,
@@ -63,7 +61,7 @@ def extract(
 
 
 def extract_to(
-    loaded: LoadedModel,
+    model: str,
     data: str,
     output: Path | Callable[[Recipe], Path],
     console: Console,
@@ -75,9 +73,11 @@ def extract_to(
     """Extract with a progress bar; Ctrl-C says what is kept and how to go on."""
     from ..data import open_source
     from ..features.extract import extract
+    from ..models import load_model
     from .progress import progress_bar
 
-    source = open_source(data, kind=kind)
+    source = open_source(data, kind=kind)  # before the model: a wrong path is known at once
+    loaded = load_model(model, weights=weights)
     weights_file = None if weights is None else str(weights.resolve())
     done = (0, 0)
     with progress_bar(console, f"{loaded.spec} on {Path(data).name}") as show:

@@ -54,10 +54,13 @@ def fit(
     skip_unreadable: options.SkipUnreadable = False,
 ) -> None:
     """Fit a detector on in-distribution data, calibrate it on held-out data, and save the guard."""
+    from ..calibration import check_rate
     from ..features.extract import Running
     from ..guard import FALSE_ALARM_RATE, Guard
 
     console = Console()
+    if false_alarm_rate is not None:
+        check_rate(false_alarm_rate)
     chosen = make_detector(detector, shaping, console)
     running = Running(device, workers, autocast, channels_last, skip_unreadable)
     how = {"layer": layer, "batch_size": batch_size, "limit": limit, "running": running}
@@ -140,14 +143,12 @@ def features_of(
 def _cached(
     data: str, model: str, weights: Path | None, kind: str | None, console: Console, how: dict[str, Any]
 ) -> FeatureStore:
-    from ..models import load_model
     from .extract import extract_to
 
     def place(recipe: Recipe) -> Path:
         return cache_folder() / recipe.key[:20]
 
-    loaded = load_model(model, weights=weights)
-    store = extract_to(loaded, data, place, console, kind=kind, weights=weights, **how)
+    store = extract_to(model, data, place, console, kind=kind, weights=weights, **how)
     console.print(f"features of {data} are kept in {store.path}", highlight=False, soft_wrap=True)
     return store
 

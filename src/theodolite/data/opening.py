@@ -41,7 +41,7 @@ def open_source(
     if kind is not None and kind not in _KINDS:
         raise InputError(f"kind {kind!r} is unknown; known: {', '.join(_KINDS)}")
     if not path.exists() and "*" not in path.name:
-        raise InputError(f"data path {path} does not exist")
+        raise InputError(f"data path {path} does not exist (looked from {Path.cwd()})")
     kind = kind or _kind_of(path)
     if kind == "list" and root is not None:
         return open_list(path, root=Path(root))
@@ -64,6 +64,6 @@ def _kind_of(path: Path) -> str:
         return "idx"
     raise InputError(
         f"{path} is none of the known kinds of data: a folder of pictures, a picture, a list (.txt with "
-        f"`path label` lines), .npy, .npz, idx, a CIFAR batch. Name it with kind={'|'.join(_KINDS)} if it "
-        f"is one"
+        f"`path label` lines), .npy, .npz, idx, a CIFAR batch. If it is one, say which: --kind (kind= in "
+        f"Python) {', '.join(_KINDS)}"
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from .base import Detector
@@ -59,8 +58,7 @@ def detector_record(name: str) -> Record:
     """The record of a score, by any of its spellings."""
     record = _by_spelling.get(_normal(name))
     if record is None:
-        near = get_close_matches(_normal(name), _by_spelling, n=1)
-        hint = f"; did you mean {_by_spelling[near[0]].name!r}?" if near else ""
+        hint = did_you_mean(name.lower(), list_detectors())
         raise InputError(f"no detector is called {name!r}{hint} Known: {', '.join(list_detectors())}")
     return record
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from pathlib import Path
 
 from ..compat import import_torchvision
-from ..errors import InputError, MissingExtraError
+from ..errors import InputError, MissingExtraError, did_you_mean
 from .base import LoadedModel, Request, source
 from .names import IMAGENET_CLASSES, imagenet_names
 from .preprocess import Rgb
@@ -48,8 +47,7 @@ def load(request: Request) -> LoadedModel:
 def _require_known(name: str, known: list[str]) -> None:
     architecture = name.split(".")[0]
     if architecture not in known:
-        near = get_close_matches(architecture, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(architecture, known)
         raise InputError(
             f"timm has no model called {architecture!r}{hint} Its names: timm.list_models('*convnext*')"
         )

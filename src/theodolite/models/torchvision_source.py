@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from ..compat import import_torchvision
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from .base import LoadedModel, Request, canonical, source
 from .preprocess import Rgb
 
@@ -18,9 +16,7 @@ def load(request: Request) -> LoadedModel:
     name, _, chosen = request.name.partition("/")
     known = models.list_models(module=models)
     if name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"torchvision has no classifier called {name!r}{hint}")
+        raise InputError(f"torchvision has no classifier called {name!r}{did_you_mean(name, known)}")
     choices = models.get_model_weights(name)
     chosen = chosen or choices.DEFAULT.name
     if chosen not in choices.__members__:
