@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import ArrayLike, FloatArray, as_scores
+from .arrays import ArrayLike, FloatArray, as_float, as_scores
 from .detectors import Detector
+from .head import Head
 from .metrics import Metrics, evaluate
+from .reference import Batch
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,17 @@ class Evaluation:
     def average(self, detector: str, metric: str) -> float:
         """Mean of a metric over the OOD sets."""
         return float(np.mean([getattr(cell, metric) for cell in self.metrics[detector].values()]))
+
+
+def head_accuracy(head: Head, batches: Iterable[Batch], *, rows: int | None = None) -> float | None:
+    """Share of labels that a head predicts, over all batches or the first ``rows``; None without labels."""
+    right = seen = 0
+    for features, labels, _ in batches:
+        if labels is None or (rows is not None and seen >= rows):
+            break
+        right += int((head(as_float(features)).argmax(dim=1) == labels).sum())
+        seen += len(labels)
+    return right / seen if seen else None
 
 
 def evaluate_detectors(

@@ -21,12 +21,13 @@ from theodolite.benchmarks.forms import csv_text, latex, markdown, terminal_tabl
 from theodolite.benchmarks.grid import grids, printed
 from theodolite.benchmarks.reporting import report_data
 from theodolite.benchmarks.results import Intervals
-from theodolite.benchmarks.runner import Outcome, ensemble_scores, id_accuracy, write_files
+from theodolite.benchmarks.runner import Outcome, ensemble_scores, write_files
 from theodolite.benchmarks.runner import run as run_bench
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.benchmarks.subjects import from_folder
 from theodolite.detectors import create, list_detectors
 from theodolite.errors import InputError
+from theodolite.evaluation import head_accuracy
 from theodolite.metrics import auroc, fpr_at_tpr
 from theodolite.report.page.write import render
 
@@ -285,6 +286,7 @@ def test_ensembles_add_the_scores_of_the_same_samples(tmp_path: Path) -> None:
 
 
 def test_accuracy_of_the_head(folder: Path) -> None:
-    accuracy = id_accuracy(from_folder(folder))
-    assert accuracy is not None
-    assert accuracy > 0.8
+    subject = from_folder(folder)
+    right = [(subject.head(rows.float()).argmax(1) == labels).double() for rows, labels, _ in subject.test]
+    assert head_accuracy(subject.head, subject.test) == pytest.approx(float(torch.cat(right).mean()))
+    assert head_accuracy(subject.head, subject.ood["svhn"]) is None

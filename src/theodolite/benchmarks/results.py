@@ -12,6 +12,7 @@ import torch
 
 from .._version import __version__
 from ..arrays import FloatArray
+from ..evaluation import head_accuracy
 from ..metrics import METRICS, bootstrap_average, evaluate
 from .beside import AVERAGE, published_beside, published_ensemble
 from .entries import Entry
@@ -86,7 +87,8 @@ def cells_of(
     return [*cells, average]
 
 
-def model_facts(subject: Subject, accuracy: float | None) -> dict[str, Any]:
+def model_facts(subject: Subject) -> dict[str, Any]:
+    accuracy = head_accuracy(subject.head, subject.test)
     sets = {FIT: subject.fit, TEST: subject.test, **subject.ood}
     return {
         "backbone": subject.backbone,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from ..arrays import FloatArray
 from ..errors import InputError
@@ -87,7 +86,7 @@ def _empty(
 def _enter(
     results: dict[str, Any], subject: Subject, entries: Sequence[Entry], scores: Scores, intervals: Intervals
 ) -> None:
-    results["models"][subject.name] = model_facts(subject, id_accuracy(subject))
+    results["models"][subject.name] = model_facts(subject)
     results["cells"] += subject_cells(subject, entries, scores, intervals)
     if scores.refused:
         results["refused"][subject.name] = dict(scores.refused)
@@ -124,18 +123,6 @@ def ensemble_scores(
         label: {name: np.sum([member[label][name] for member in scores], axis=0) for name in (TEST, *common)}
         for label in labels
     }
-
-
-@torch.no_grad()
-def id_accuracy(subject: Subject) -> float | None:
-    """Share of held-out ID labels that the head predicts; None without labels."""
-    right = seen = 0
-    for features, labels, _ in subject.test:
-        if labels is None:
-            return None
-        right += int((subject.head(features.float()).argmax(dim=1) == labels).sum())
-        seen += len(labels)
-    return right / seen
 
 
 def write_files(results: Mapping[str, Any], folder: Path, name: str = "results") -> list[Path]:

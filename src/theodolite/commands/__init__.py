@@ -13,8 +13,9 @@ def register(app: typer.Typer) -> None:
     from .fit import fit
     from .inspect import inspect
     from .models import models
+    from .probe import probe
     from .reproduce import reproduce
     from .score import score
 
-    for command in (models, extract, fit, score, inspect, data, bench, reproduce):
+    for command in (models, extract, probe, fit, score, inspect, data, bench, reproduce):
         app.command()(command)

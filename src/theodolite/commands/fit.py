@@ -55,6 +55,7 @@ def fit(
 ) -> None:
     """Fit a detector on in-distribution data, calibrate it on held-out data, and save the guard."""
     from ..calibration import check_rate
+    from ..evaluation import head_accuracy
     from ..features.extract import Running
     from ..guard import FALSE_ALARM_RATE, Guard
 
@@ -81,7 +82,7 @@ def fit(
         false_alarm_rate=FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate,
     )
     guard.save(output)
-    right = accuracy_of(store)
+    right = head_accuracy(store.head, store, rows=_LOOKED_AT)
     fitted_on = len(store) if held_out is not None else len(store) - len(guard.calibration)
     console.print(
         f"{chosen.record.title} fitted on {fitted_on:,} samples, calibrated on {len(guard.calibration):,}: "
@@ -189,14 +190,3 @@ def require_labels(store: FeatureStore) -> None:
             f"classes: labels must lie in 0..{store.manifest.classes - 1}. Remedy: use the classes the model "
             f"was trained on, or leave the labels out (--kind flat for a folder)"
         )
-
-
-def accuracy_of(store: FeatureStore) -> float | None:
-    """Share of labels that the head predicts, over the first rows: a hint that both count classes alike."""
-    right = seen = 0
-    for features, labels, _ in store:
-        if labels is None or seen >= _LOOKED_AT:
-            break
-        right += int((store.head(features.float()).argmax(dim=1) == labels).sum())
-        seen += len(labels)
-    return right / seen if seen else None

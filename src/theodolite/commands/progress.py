@@ -1,4 +1,4 @@
-"""A progress bar with images a second and the time left; silent where nobody watches."""
+"""A progress bar with its speed and the time left; silent where nobody watches."""
 
 from __future__ import annotations
 
@@ -12,15 +12,24 @@ from rich.text import Text
 
 
 class _Speed(ProgressColumn):
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f} images/s", style="progress.data.speed")
+        if speed is None:
+            return Text("")
+        shown = f"{speed:,.0f}" if speed >= 10 else f"{speed:.1f}"
+        return Text(f"{shown} {self.unit}/s", style="progress.data.speed")
 
 
 @contextmanager
-def progress_bar(console: Console, title: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(
+    console: Console, title: str, *, unit: str = "images"
+) -> Iterator[Callable[[int, int], None]]:
     """A function to call with (samples done, samples in all)."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Speed(), TimeLeft())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Speed(unit), TimeLeft())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

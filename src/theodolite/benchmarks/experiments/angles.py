@@ -15,7 +15,6 @@ from ...detectors import ORA, create, fit_many
 from ..feature_sets import FeatureSet
 from ..protocols import TEST
 from ..results import FORMAT, cells_of, model_facts, versions
-from ..runner import id_accuracy
 from ..subjects import Subject, from_folder
 from .feature_folders import FOLDERS
 from .registry import Context, Need, Produced, experiment
@@ -44,7 +43,7 @@ def _compare(context: Context, subject: Subject) -> dict[str, Any]:
         "protocol": None,
         "versions": versions(),
         "seeds": {},
-        "models": {subject.name: model_facts(subject, id_accuracy(subject))},
+        "models": {subject.name: model_facts(subject)},
         "entries": {label: {"formula": formula} for label, formula in ROWS.items()},
         "cells": [cell for label, sets in scores.items() for cell in cells_of(subject.name, label, sets)],
         "refused": {},

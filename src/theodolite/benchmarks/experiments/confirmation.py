@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ...demo.lenet import LeNet5, one_thread, train
 from ...detectors import RECOMMENDED, detector_record, list_detectors
+from ...evaluation import head_accuracy
 from ...features.capture import Capture
 from ...files import write_tensors
 from ...metrics import evaluate
@@ -27,7 +28,6 @@ from ..entries import parse_entries
 from ..feature_sets import HEAD
 from ..protocols import FIT, TEST
 from ..results import versions
-from ..runner import id_accuracy
 from ..scoring import Scorer
 from ..subjects import Subject, from_folder
 from .pictures import features_of, pictures
@@ -91,7 +91,7 @@ def confirmation(context: Context) -> Produced:
                         "task": task.name,
                         "network": network,
                         "seed": seed,
-                        "accuracy": _percent(id_accuracy(subject) or 0.0),
+                        "accuracy": _percent(head_accuracy(subject.head, subject.test) or 0.0),
                         "scores": _averages(subject),
                     }
                 )

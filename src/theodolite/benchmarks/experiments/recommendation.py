@@ -18,7 +18,7 @@ from ...metrics import auroc, fpr_at_tpr
 from ..entries import parse_entries
 from ..protocols import TEST
 from ..results import FORMAT, Intervals, cells_of, entry_facts, model_facts, versions
-from ..runner import id_accuracy, run
+from ..runner import run
 from ..subjects import Subject, from_folder
 from .candidates import FORMULAS, REGISTERED, candidate_scores
 from .mnist import DATA, OE_WEIGHTS, convnet_subject, lenet_subject
@@ -143,7 +143,7 @@ def _results(
         "versions": versions(),
         "seeds": {"bootstrap": seed},
         "bootstrap": {"replicates": REPLICATES, "level": intervals.level},
-        "models": {subject.name: model_facts(subject, id_accuracy(subject)) for subject in subjects},
+        "models": {subject.name: model_facts(subject) for subject in subjects},
         "entries": {**entries, **{label: {"formula": label} for label in FORMULAS}},
         "development": [subject.name for subject in subjects[:-1]],
         "held_out": subjects[-1].name,
