@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 import theodolite
 from small_models import Tiny
-from theodolite import MSP, ORA, Energy, Head
+from theodolite import KNN, MSP, ORA, Energy, Head
 from theodolite.calibration import Calibration
 from theodolite.errors import FormatError, InputError, NotFittedError
-from theodolite.features.store import number_of
+from theodolite.features.capture import Capture
+from theodolite.features.manifest import Recipe, listing_digest
+from theodolite.features.probe import probe
+from theodolite.features.store import FeatureStore, number_of
+from theodolite.features.writer import Rows, StoreWriter
 from theodolite.guard import Guard, Provenance
 from theodolite.holdout import in_share, split
+from theodolite.models import load_model
 
 WIDTH, CLASSES = 16, 5
 
@@ -181,3 +189,87 @@ def test_errors_name_what_is_missing(tmp_path: Path) -> None:
         Guard.fit(iter([(features, labels)]), head=head())
     with pytest.raises(InputError, match="calibration share must lie in"):
         Guard.fit(features, labels, head=head(), detector=ORA(), calibration_share=1.5)
+
+
+def write_store(folder: Path, count: int) -> FeatureStore:
+    features, labels = clusters(count, 0)
+    names = [f"{index}.png" for index in range(count)]
+    recipe = Recipe(
+        model="python:toy:make",
+        weights="a" * 64,
+        preprocess="plain",
+        layer="fc",
+        data=listing_digest(names),
+        samples=count,
+    )
+    writer = StoreWriter.open(folder, recipe, head(), source="toy", shard_rows=count)
+    writer.write(0, Rows(features=[features], labels=labels.tolist(), names=names, skipped=[]))
+    return FeatureStore(folder)
+
+
+def test_a_bank_on_disk_cannot_be_calibrated_on_itself(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store", 400)
+    with pytest.raises(InputError, match="pass calibration= features of other samples"):
+        Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path))
+    with pytest.raises(InputError, match="pass calibration= features of other samples"):
+        Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path), calibration=store)
+    fresh = clusters(400, 9)[0]
+    guard = Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path), calibration=fresh)
+    flagged = torch.as_tensor(guard.verdicts(clusters(4_000, 10)[0]).is_ood)
+    assert float(flagged.double().mean()) < 0.05 + 3 * np.sqrt(0.05 * 0.95 * (1 / 400 + 1 / 4_000))
+
+
+def test_threads_get_their_own_verdicts() -> None:
+    """Many threads, one guard, one picture each: every score is that of its own picture."""
+    model = Tiny().eval()
+    images = torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    capture = Capture(model)
+    features, _ = capture(images)
+    guard = Guard(
+        Energy().fit(head=capture.head), Calibration(torch.arange(100.0)), head=capture.head, model=model
+    )
+    expected = guard.verdicts(features).score
+
+    def score(index: int) -> float:
+        return float(guard.verdicts(images[index % 24, None]).score[0])
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(score, range(240)))
+    np.testing.assert_allclose(found, [float(expected[index % 24]) for index in range(240)], rtol=1e-5)
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_pictures_of_any_depth_and_models_of_any_precision() -> None:
+    loaded = load_model("python:small_models:Tiny?mean=0&size=8")
+    head = probe(loaded).head
+    guard = Guard(Energy().fit(head=head), Calibration(torch.arange(100.0)), head=head).attach(loaded)
+    grey = np.linspace(0, 255, 64).astype(np.uint8).reshape(8, 8)
+    shallow, deep = Image.fromarray(grey), Image.fromarray(grey.astype(np.uint16) * 256)
+    first, second = guard.verdicts([shallow, deep]).score
+    assert float(first) == pytest.approx(float(second))
+    assert float(guard.double().verdicts([shallow]).score[0]) == pytest.approx(float(first), rel=1e-5)
+    with pytest.raises(InputError, match="empty list"):
+        guard.verdicts([])
+
+
+def test_opening_a_file_runs_no_code_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trap.py").write_text(
+        "from pathlib import Path\nfrom small_models import Tiny\nPath('sprung').touch()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    spec = "python:trap:Tiny?mean=0&size=8"
+    loaded = load_model(spec)
+    head = probe(loaded).head
+    origin = Provenance(loaded.spec, loaded.digest, loaded.preprocess_id, "fc")
+    guard = Guard(Energy().fit(head=head), Calibration(torch.arange(100.0)), head=head, provenance=origin)
+    guard.save("guard.safetensors", with_head=False)
+    sys.modules.pop("trap")
+    Path("sprung").unlink()
+    with pytest.raises(InputError, match="code that would be run, python:trap:Tiny"):
+        Guard.load("guard.safetensors")
+    with pytest.raises(InputError, match="fitted on python:trap:Tiny"):
+        Guard.load("guard.safetensors", model="python:small_models:Tiny")
+    assert not Path("sprung").exists()
+    assert Guard.load("guard.safetensors", model=spec).loaded is not None
+    assert Path("sprung").exists()

@@ -26,6 +26,10 @@ def as_tensor(values: ArrayLike, name: str) -> Tensor:
     if isinstance(values, np.ndarray):
         if not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_):
             raise InputError(f"{name} must be numeric, got an array of dtype {values.dtype}")
+        if values.dtype == np.longdouble:
+            values = values.astype(np.float64)
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
         if not values.flags.writeable or any(stride < 0 for stride in values.strides):
             values = values.copy()
         return torch.from_numpy(np.ascontiguousarray(values))

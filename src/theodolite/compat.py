@@ -22,6 +22,18 @@ _OPERATORS = ("nms", "qnms")
 _definitions: list[torch.library.Library] = []
 
 
+def import_module(name: str) -> ModuleType:
+    """A module of somebody else's, which may want torchvision."""
+    try:
+        return importlib.import_module(name)
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+    _forget("torchvision")
+    import_torchvision()
+    return importlib.import_module(name)
+
+
 def import_torchvision(extra: str = "vision") -> ModuleType:
     """torchvision, imported; where it is not installed, the error names the ``extra`` that brings it."""
     try:

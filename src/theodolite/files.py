@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,23 +26,26 @@ from .errors import FormatError, InputError, StorageError, TheodoliteError
 _ENTRY = "theodolite"
 _SEAL = "sha256"
 _CHUNK = 2**20
+# Threads of a process write one after the other: two might mean the same file.
+_writing = threading.RLock()
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; on success the file takes the place of ``path``, on failure nothing changes."""
     partial = path.with_name(path.name + ".partial")
-    try:
-        yield partial
-        with partial.open("rb+") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-        _flush_folder(path.parent)
-    except BaseException as error:
-        partial.unlink(missing_ok=True)
-        if isinstance(error, OSError | SafetensorError) and not isinstance(error, TheodoliteError):
-            raise _not_written(path, error) from error
-        raise
+    with _writing:
+        try:
+            yield partial
+            with partial.open("rb+") as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
+            _flush_folder(path.parent)
+        except BaseException as error:
+            partial.unlink(missing_ok=True)
+            if isinstance(error, OSError | SafetensorError) and not isinstance(error, TheodoliteError):
+                raise _not_written(path, error) from error
+            raise
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -127,7 +131,19 @@ def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _compact(description: Mapping[str, Any]) -> str:
-    return json.dumps(description, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(description, separators=(",", ":"), ensure_ascii=False, default=_number)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # file names that are not UTF-8
+        return json.dumps(description, separators=(",", ":"), default=_number)
+    return text
+
+
+def _number(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written to a file")
 
 
 def _flush_folder(folder: Path) -> None:

@@ -127,8 +127,13 @@ def sine_alpha(height: Tensor, centre_distance: Tensor) -> Tensor:
 
 def distance_ratio(distance: Tensor, squared_norm: Tensor) -> Tensor:
     """fDBD's ratio of two sides, d / ‖z − μ‖ = sin θ / sin α; 0 where z = μ."""
-    norm = squared_norm.sqrt()
-    return torch.where(norm > 0, distance / norm, torch.zeros_like(distance))
+    return over_norm(distance, squared_norm.sqrt())
+
+
+def over_norm(values: Tensor, norm: Tensor) -> Tensor:
+    """values / norm; 0 where the norm is 0, and NaN where it overflowed: a quotient of 0 would hide that."""
+    ratio = torch.where(norm > 0, values / norm, torch.zeros_like(norm))
+    return torch.where(torch.isinf(norm), torch.full_like(norm, torch.nan), ratio)
 
 
 def squared_distances(rows: Tensor, points: Tensor) -> Tensor:

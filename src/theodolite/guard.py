@@ -21,7 +21,9 @@ from torch import Tensor, nn
 from .arrays import ArrayLike, as_float, as_tensor, like
 from .calibration import Calibration
 from .detectors import RECOMMENDED, Detector, create
+from .detectors.banked import Banked
 from .errors import InputError
+from .features.store import FeatureStore
 from .head import Head
 from .holdout import split
 from .reference import Batches, batches
@@ -111,6 +113,7 @@ class Guard(nn.Module):
         is held out, chosen by a hash of the sample ids.
         """
         detector = detector or create(RECOMMENDED)
+        _require_unseen(detector, calibration)
         to_fit: ArrayLike | Batches = features
         if calibration is None:
             to_fit, calibration = split(features, labels, ids, head, calibration_share)
@@ -152,7 +155,11 @@ class Guard(nn.Module):
         if isinstance(inputs, list | tuple):
             if self.loaded is None:
                 raise InputError("the guard cannot prepare pictures yet: attach(load_model(spec)) first")
-            inputs = torch.stack([self.loaded.preprocess(picture) for picture in inputs])
+            if not inputs:
+                raise InputError("inputs is an empty list: pass at least one picture")
+            from .data.sample import plain
+
+            inputs = torch.stack([self.loaded.preprocess(plain(picture)) for picture in inputs])
         values = as_tensor(inputs, "inputs")
         if values.ndim == 2:
             return values
@@ -165,7 +172,9 @@ class Guard(nn.Module):
             from .features.capture import Capture
 
             self._capture = Capture(self.model, self.provenance.layer if self.provenance else None)
-        features, _ = self._capture(values)
+        home = next(self.model.parameters(), values)
+        dtype = home.dtype if values.is_floating_point() else values.dtype
+        features, _ = self._capture(values.to(home.device, dtype))
         return features
 
     # ------------------------------------------------------------------ the model, and files
@@ -183,11 +192,42 @@ class Guard(nn.Module):
         save(self, path, with_head=with_head)
 
     @classmethod
-    def load(cls, path: str | Path) -> Guard:
-        """A guard from a file, or a ready-made one by its name."""
+    def load(cls, path: str | Path, *, model: str | None = None) -> Guard:
+        """A guard from a file, or a ready-made one by its name.
+
+        A guard stored without its head takes it from its model. If that model is code (``python:…``), the
+        caller must name it: opening a file runs no code that only the file asks for.
+        """
         from .guard_storage import load
 
-        return load(path)
+        return load(path, model=model)
+
+
+def _require_unseen(detector: Detector, calibration: object) -> None:
+    """Calibration rows that lie in a detector's own bank would find themselves there."""
+    if not isinstance(detector, Banked) or detector.store is None:
+        return
+    if calibration is None or (
+        isinstance(calibration, FeatureStore) and calibration.path.resolve() == Path(detector.store).resolve()
+    ):
+        raise InputError(
+            f"{detector.record.title} keeps every row of {detector.store} as its bank, so none of them can "
+            f"be held out to calibrate on: pass calibration= features of other samples"
+        )
+
+
+def trusted_spec(provenance: Provenance, model: str | None) -> str:
+    """The spec of a guard's model, to be loaded; code only if the caller names it as well."""
+    from .models.base import spelled
+
+    if model is not None and spelled(model) != provenance.model:
+        raise InputError(f"the guard was fitted on {provenance.model}, not on {model}")
+    if model is None and provenance.model.startswith("python:"):
+        raise InputError(
+            f"the guard's model is code that would be run, {provenance.model}. If you trust the guard's "
+            f"file, name it yourself: --model '{provenance.model}' (model= in Python)"
+        )
+    return provenance.model
 
 
 def require_model(provenance: Provenance | None, loaded: LoadedModel) -> None:

@@ -15,7 +15,7 @@ from .calibration import Calibration
 from .detectors.storage import pack, unpack
 from .errors import FormatError, InputError
 from .files import read_tensors, write_tensors
-from .guard import Guard, Provenance, require_model
+from .guard import Guard, Provenance, require_model, trusted_spec
 from .head import Head
 
 FORMAT = "theodolite-guard/1"
@@ -44,12 +44,12 @@ def save(guard: Guard, path: str | Path, *, with_head: bool) -> None:
     write_tensors(Path(path), stored, description)
 
 
-def load(path: str | Path) -> Guard:
+def load(path: str | Path, *, model: str | None = None) -> Guard:
     """A guard from a file or by name; one stored without its head takes it from its model."""
     source = find(path)
     tensors, description = read_tensors(source, FORMAT)
     try:
-        return _rebuild(tensors, description)
+        return _rebuild(tensors, description, model)
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{source} is damaged: {error}. Remedy: fit the guard again") from error
 
@@ -71,7 +71,7 @@ def ready_made() -> list[str]:
     return sorted(name.stem for name in names if name.suffix == ".safetensors")
 
 
-def _rebuild(tensors: dict[str, Tensor], description: dict[str, Any]) -> Guard:
+def _rebuild(tensors: dict[str, Tensor], description: dict[str, Any], model: str | None) -> Guard:
     origin = description["provenance"]
     provenance = None if origin is None else Provenance(**origin)
     loaded = None
@@ -81,7 +81,7 @@ def _rebuild(tensors: dict[str, Tensor], description: dict[str, Any]) -> Guard:
     elif provenance is None:
         raise FormatError("the guard has neither a head nor a model to take it from")
     else:
-        loaded, head = _head_of_model(provenance)
+        loaded, head = _head_of_model(provenance, model)
     own = {
         name.removeprefix(_DETECTOR): tensor for name, tensor in tensors.items() if name.startswith(_DETECTOR)
     }
@@ -96,11 +96,11 @@ def _rebuild(tensors: dict[str, Tensor], description: dict[str, Any]) -> Guard:
     return guard if loaded is None else guard.attach(loaded)
 
 
-def _head_of_model(provenance: Provenance) -> tuple[Any, Head]:
+def _head_of_model(provenance: Provenance, model: str | None) -> tuple[Any, Head]:
     from .features.probe import probe
     from .models import load_model
 
     weights = None if provenance.weights_file is None else Path(provenance.weights_file)
-    loaded = load_model(provenance.model, weights=weights)
+    loaded = load_model(trusted_spec(provenance, model), weights=weights)
     require_model(provenance, loaded)
     return loaded, probe(loaded, provenance.layer).head

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -72,6 +74,20 @@ class Head(nn.Module):
     @property
     def width(self) -> int:
         return self.weight.shape[1]
+
+    def twin(self) -> Head:
+        """Another head over the same tensors: moving one leaves the other where it is."""
+        twin = copy.copy(self)
+        twin._buffers = dict(self._buffers)
+        return twin
+
+    def equals(self, other: Head) -> bool:
+        """Whether both compute the same logits from the same numbers."""
+        return (
+            self.unit_features == other.unit_features
+            and torch.equal(self.weight, other.weight.to(self.weight.device))
+            and torch.equal(self.bias, other.bias.to(self.bias.device))
+        )
 
     def prepare(self, features: Tensor) -> Tensor:
         """The features as the linear map sees them: unit rows for a cosine head, else unchanged."""

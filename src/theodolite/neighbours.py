@@ -43,16 +43,23 @@ def query_rows(device: torch.device) -> int:
     return 1_024 if device.type == "cpu" else 16_384
 
 
-_rooms = threading.local()
+class _Rooms(threading.local):
+    def __init__(self) -> None:
+        self.by_kind: dict[tuple[torch.dtype, torch.device], Tensor] = {}
+
+
+_rooms = _Rooms()
 
 
 def _room(entries: int, like: Tensor) -> Tensor:
     """Space for products, the same in every call of a thread: fresh pages cost as much time as the search."""
-    key = f"{like.dtype} {like.device}"
-    room: Tensor | None = getattr(_rooms, key, None)
+    key = like.dtype, like.device
+    room = _rooms.by_kind.get(key)
     if room is None or room.numel() < entries:
-        room = like.new_empty(entries)
-        setattr(_rooms, key, room)
+        # An inference tensor could not be written to by a later search outside inference mode.
+        with torch.inference_mode(mode=False):
+            room = torch.empty(entries, dtype=like.dtype, device=like.device)
+        _rooms.by_kind[key] = room
     return room[:entries]
 
 

@@ -22,7 +22,8 @@ Derived = TypeVar("Derived")
 
 # Entries of a batch cut from an array: small enough that its float64 copy stays below 40 MiB.
 _BATCH_ENTRIES = 2**22
-_NO_LIMIT = 2**62
+# Classes that labels may number where no head says how many there are.
+_MOST_CLASSES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,16 @@ class Reference:
         """A reference that saw no data, for scores that read the logits alone."""
         return cls(head, Statistics(Needs(), head.width, classes=head.classes), view)
 
+    def seen_through(self, head: Head | None) -> Reference:
+        """The reference with ``head``, where it was collected without one; another head is refused."""
+        if head is None or (self.head is not None and self.head.equals(head)):
+            return self
+        if self.head is not None:
+            raise InputError("the reference was collected with another head: leave head= out")
+        if head.unit_features:
+            raise InputError("the reference saw features of any length: collect it with the cosine head")
+        return Reference(head, self.statistics, self.view)
+
     @property
     def count(self) -> int:
         """Rows seen."""
@@ -85,7 +96,7 @@ class Reference:
 
     def __add__(self, other: Reference) -> Reference:
         if (self.head is None) != (other.head is None) or (
-            self.head is not None and other.head is not None and not _same_head(self.head, other.head)
+            self.head is not None and other.head is not None and not self.head.equals(other.head)
         ):
             raise InputError("the two references were collected with different heads")
         if self.view != other.view:
@@ -119,9 +130,6 @@ def collect_views(
                 statistics.update(rows, batch_labels, batch_ids, predicted)
     if not gathered:
         raise InputError("features are empty: the iterable gave no batch")
-    for statistics in gathered:
-        if statistics.needs.labels and int((statistics.moments.counts > 0).sum()) < 2:
-            raise InputError("labels hold one class only: class means need samples of at least two classes")
     return [Reference(head, part, view.key) for view, part in zip(views, gathered, strict=True)]
 
 
@@ -130,7 +138,7 @@ def batches(
 ) -> Iterator[Batch]:
     """Validated float batches with optional labels and ids, from arrays or from an iterable of batches."""
     width = head.width if head is not None else None
-    classes = head.classes if head is not None else _NO_LIMIT
+    classes = head.classes if head is not None else _MOST_CLASSES
     first_row = 0
     for raw, raw_labels, raw_ids in _raw_batches(features, labels, ids):
         expected = f"the head expects {width}: pass the input of the last linear layer"
@@ -187,7 +195,3 @@ def _column(values: ArrayLike | None, name: str, rows: int) -> Tensor | None:
     if column.shape != (rows,):
         raise InputError(f"{name} must have shape ({rows},) like the features, got {tuple(column.shape)}")
     return column
-
-
-def _same_head(one: Head, other: Head) -> bool:
-    return torch.equal(one.weight, other.weight) and torch.equal(one.bias, other.bias)

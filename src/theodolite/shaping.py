@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,11 @@ class Shaping(nn.Module):
     def spec(self) -> str:
         """As text, the way `parse_shaping` reads it."""
         return f"{self.name}:{self.percentile:g}"
+
+    @property
+    def view_key(self) -> str:
+        """Names exactly what is done to features."""
+        return self.spec
 
     def extra_repr(self) -> str:
         return f"percentile={self.percentile:g}"
@@ -70,9 +75,24 @@ class ReAct(Shaping):
             value = histogram.exact_percentile(self.percentile, again)
         self.register_buffer("threshold", torch.tensor(value, dtype=torch.float64))
 
+    def fit(self, features: Iterable[Tensor]) -> Self:
+        """Learn the threshold from batches of ID features (N, D) alone, for fits in parts (`collect`)."""
+        histogram = ActivationHistogram()
+        for rows in features:
+            histogram.update(rows)
+        self.learn(histogram, None)
+        return self
+
+    @property
+    def view_key(self) -> str:
+        return self.spec if self.threshold is None else f"{self.spec} at {float(self.threshold):.17g}"
+
     def forward(self, features: Tensor) -> Tensor:
         if self.threshold is None:
-            raise NotFittedError("ReAct has no threshold yet: fit the detector it belongs to")
+            raise NotFittedError(
+                "ReAct has no threshold yet: fit the detector it belongs to. For a fit in parts, learn it "
+                "first: ReAct(percentile=80).fit(batches)"
+            )
         return features.clamp_max(float(self.threshold))
 
 

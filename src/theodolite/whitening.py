@@ -20,6 +20,12 @@ def whitener(covariance: Tensor) -> Tensor:
     return factor
 
 
+def scale_of(mean: Tensor, spread: Tensor) -> Tensor:
+    """What to divide units by: their spread, or 1 for those that never vary but for their rounding."""
+    varies = spread > _EPSILON**0.5 * mean.abs()
+    return torch.where(varies, spread, torch.ones_like(spread))
+
+
 def whitened_distances(whitened: Tensor, whitened_means: Tensor) -> Tensor:
     """‖row − mean‖² for all pairs, (N, C), of rows and means that went through the same `whitener`.
 

@@ -49,7 +49,9 @@ def assert_refused(outcome: Outcome, *words: str) -> None:
 def test_scores_are_the_same_in_every_kind_of_file(folder: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     for suffix in ("csv", "jsonl", "parquet"):
-        out = run("score", folder / "guard.safetensors", folder / "images", "-o", tmp_path / f"s.{suffix}")
+        out = run(
+            "score", *MODEL, folder / "guard.safetensors", folder / "images", "-o", tmp_path / f"s.{suffix}"
+        )
         assert out.code == 0, out.err
     with (tmp_path / "s.csv").open(newline="") as file:
         from_csv = list(csv.DictReader(file))
@@ -67,7 +69,10 @@ def test_scores_are_the_same_in_every_kind_of_file(folder: Path, tmp_path: Path)
 def test_a_store_and_its_images_get_the_same_scores(folder: Path, tmp_path: Path) -> None:
     assert run("extract", *MODEL, "--data", folder / "images", "-o", tmp_path / "store").code == 0
     for name, path in (("store", tmp_path / "store"), ("images", folder / "images")):
-        assert run("score", folder / "guard.safetensors", path, "-o", tmp_path / f"{name}.jsonl").code == 0
+        assert (
+            run("score", *MODEL, folder / "guard.safetensors", path, "-o", tmp_path / f"{name}.jsonl").code
+            == 0
+        )
     columns = [
         [json.loads(line)["score"] for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
         for name in ("store", "images")
@@ -77,10 +82,10 @@ def test_a_store_and_its_images_get_the_same_scores(folder: Path, tmp_path: Path
 
 def test_single_images_several_paths_and_a_limit(folder: Path) -> None:
     image = folder / "images" / "a" / "0.png"
-    out = run("score", folder / "guard.safetensors", image, folder / "more.npz", "--limit", "10")
+    out = run("score", *MODEL, folder / "guard.safetensors", image, folder / "more.npz", "--limit", "10")
     assert out.code == 0, out.err
     assert "of 11 flagged" in out.out
-    strict = run("score", folder / "guard.safetensors", image, "--false-alarm-rate", "0.2")
+    strict = run("score", *MODEL, folder / "guard.safetensors", image, "--false-alarm-rate", "0.2")
     assert "at most 20 % would be" in strict.out
 
 
@@ -112,7 +117,7 @@ def test_shaping_and_the_note_on_nudged_inputs(folder: Path, tmp_path: Path) -> 
     fit = ("fit", *MODEL, "--data", folder / "images", "-o", guard)
     assert run(*fit, "--shaping", "react:80", env=cache).code == 0
     assert "shaping='react:80'" in run("inspect", guard).out.replace("\n", " ").replace("  ", "")
-    assert run("score", guard, folder / "more.npz").code == 0
+    assert run("score", *MODEL, guard, folder / "more.npz").code == 0
     assert_refused(run(*fit, "--shaping", "foo:3", env=cache), "react, ash-s")
     assert "the nudge ODIN gives them is left out" in run(*fit, "--detector", "odin", env=cache).out
 
@@ -145,9 +150,9 @@ def test_unreadable_images_are_named_or_skipped_and_listed(tmp_path: Path) -> No
     assert "2 left out" in run("inspect", tmp_path / "store").out
     guard = tmp_path / "guard.safetensors"
     assert run("fit", "--data", tmp_path / "store", "-o", guard, "--calibration-share", "0.7").code == 0
-    assert_refused(run("score", guard, images, "-o", tmp_path / "scores.csv"), "cut.jpg")
+    assert_refused(run("score", *MODEL, guard, images, "-o", tmp_path / "scores.csv"), "cut.jpg")
     assert not list(tmp_path.glob("scores.csv*"))
-    out = run("score", guard, images, "--skip-unreadable")
+    out = run("score", *MODEL, guard, images, "--skip-unreadable")
     assert "2 unreadable, left out" in out.out
 
 
@@ -177,10 +182,10 @@ def test_malformed_input_is_one_paragraph(folder: Path, tmp_path: Path) -> None:
         (("extract", *MODEL, "--data", images, "-o", guard), ("cannot create",)),
         (("score", tmp_path / "junk.safetensors", images), ("not a readable safetensors file",)),
         (("score", "imagenet-lite9", images), ("Ready-made guards: imagenet-lite0",)),
-        (("score", guard, images, "-o", tmp_path / "scores.txt"), (".csv, .jsonl or .parquet",)),
-        (("score", guard, images, "-o", tmp_path / "no" / "s.csv"), ("does not exist: create it",)),
-        (("score", guard, tmp_path / "flat.npz"), ("shape",)),
-        (("score", guard, images, "--false-alarm-rate", "2"), ("must lie between 0 and 1",)),
+        (("score", *MODEL, guard, images, "-o", tmp_path / "scores.txt"), (".csv, .jsonl or .parquet",)),
+        (("score", *MODEL, guard, images, "-o", tmp_path / "no" / "s.csv"), ("does not exist: create it",)),
+        (("score", *MODEL, guard, tmp_path / "flat.npz"), ("shape",)),
+        (("score", *MODEL, guard, images, "--false-alarm-rate", "2"), ("must lie between 0 and 1",)),
         (("inspect", tmp_path), ("not a feature store",)),
         (("inspect", tmp_path / "nothing"), ("no such file",)),
     ]
@@ -197,10 +202,10 @@ def test_other_weights_than_the_guards_are_refused(folder: Path, tmp_path: Path)
     changed = {name: tensor + 1 for name, tensor in Tiny().state_dict().items()}
     save_file(changed, tmp_path / "other.safetensors")
     weights = ("--weights", tmp_path / "other.safetensors")
-    refused = run("score", folder / "guard.safetensors", folder / "images", *weights)
+    refused = run("score", *MODEL, folder / "guard.safetensors", folder / "images", *weights)
     assert_refused(refused, "are not those the guard was fitted on")
     assert run("extract", *MODEL, *weights, "--data", folder / "images", "-o", tmp_path / "s").code == 0
-    assert_refused(run("score", folder / "guard.safetensors", tmp_path / "s"), "holds features of")
+    assert_refused(run("score", *MODEL, folder / "guard.safetensors", tmp_path / "s"), "holds features of")
 
 
 def test_a_forgotten_checkpoint_is_asked_for(folder: Path, tmp_path: Path) -> None:
@@ -213,11 +218,11 @@ def test_a_forgotten_checkpoint_is_asked_for(folder: Path, tmp_path: Path) -> No
     cache = {"THEODOLITE_CACHE": str(tmp_path / "cache")}
     fitted = run("fit", *MODEL, "--weights", weights, "--data", folder / "images", "-o", guard, env=cache)
     assert fitted.code == 0, fitted.err
-    assert run("score", guard, folder / "images").code == 0
+    assert run("score", *MODEL, guard, folder / "images").code == 0
     weights.rename(tmp_path / "moved.safetensors")
-    assert_refused(run("score", guard, folder / "images"), "is gone", "--weights")
+    assert_refused(run("score", *MODEL, guard, folder / "images"), "is gone", "--weights")
     moved = ("--weights", tmp_path / "moved.safetensors")
-    assert run("score", guard, folder / "images", *moved).code == 0
+    assert run("score", *MODEL, guard, folder / "images", *moved).code == 0
 
 
 def test_python_m_theodolite(tmp_path: Path) -> None:

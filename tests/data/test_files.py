@@ -1,5 +1,7 @@
 """Folders, lists and single pictures, and every kind of damage to them."""
 
+import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +44,28 @@ def test_folder_of_classes(tmp_path: Path) -> None:
         ("dog/b.png", 1),
     ]
     assert np.array_equal(pixels(source, 2), BYTES[0])
-    size = (tmp_path / "dog" / "b.png").stat().st_size
-    assert list(source.listing())[2] == f"dog/b.png\t1\t{size}"
+    content = (tmp_path / "dog" / "b.png").read_bytes()
+    digest = hashlib.blake2b(content, digest_size=12).hexdigest()
+    assert list(source.listing())[2] == f"dog/b.png\t1\t{len(content)}:{digest}"
+
+
+def test_a_listing_tells_pictures_of_the_same_size_apart(tmp_path: Path) -> None:
+    lines: list[str] = []
+    for name, size, value in (("a", 8, 60), ("b", 8, 200), ("c", 300, 60), ("d", 300, 200)):
+        picture = np.full((size, size), value, dtype=np.uint8)
+        (tmp_path / name).mkdir()
+        Image.fromarray(picture).save(tmp_path / name / "x.bmp")
+        lines += open_source(str(tmp_path / name)).listing()
+    assert len(set(lines)) == 4
+    assert lines[0].split(":")[0] == lines[1].split(":")[0]
+    assert lines[2].split(":")[0] == lines[3].split(":")[0]
+
+
+def test_hidden_folders_hold_no_samples(tmp_path: Path) -> None:
+    for name in ("cat/a.png", "cat/.ipynb_checkpoints/a.png", "dog/b.png"):
+        save(tmp_path / name)
+    assert len(open_source(str(tmp_path))) == 2
+    assert len(open_source(str(tmp_path), kind="flat")) == 2
 
 
 def test_flat_folder_has_no_labels(tmp_path: Path) -> None:
@@ -173,3 +195,37 @@ def test_unknown_paths(tmp_path: Path) -> None:
         open_source(tmp_path / "a.xyz")
     with pytest.raises(InputError, match="kind 'zip' is unknown"):
         open_source(tmp_path, kind="zip")
+
+
+def test_float_pictures_are_scaled_or_refused(tmp_path: Path) -> None:
+    values = np.linspace(0, 1, 48, dtype=np.float32).reshape(6, 8)
+    for name, factor in (("unit", 1), ("bytes", 255), ("wild", 1e4)):
+        Image.fromarray(values * np.float32(factor)).save(tmp_path / f"{name}.tif")
+    expected = (values * 255).round()
+    for name in ("unit", "bytes"):
+        assert np.array_equal(pixels(open_source(tmp_path / f"{name}.tif"), 0), expected)
+    with pytest.raises(UnreadableImageError, match="values from 0 to 1e"):
+        open_source(tmp_path / "wild.tif")[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("list", "is a folder, but kind 'list'"), ("saved", "not written by"), ("idx", "is a folder")],
+)
+def test_a_kind_that_a_folder_is_not(tmp_path: Path, kind: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        open_source(tmp_path, kind=kind)
+    save(tmp_path / "a.png")
+    with pytest.raises(InputError, match="is not a folder"):
+        open_source(tmp_path / "a.png", kind="folder")
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
+    from theodolite.files import read_tensors, write_tensors
+
+    name = os.fsdecode(b"caf\xe9.png")
+    save(tmp_path / "pictures" / name)
+    source = open_source(str(tmp_path / "pictures"))
+    description = {"format": "x/1", "names": [source[0].id]}
+    write_tensors(tmp_path / "file", {}, description)
+    assert read_tensors(tmp_path / "file", "x/1")[1]["names"] == [name]

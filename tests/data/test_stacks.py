@@ -3,6 +3,7 @@
 import gzip
 import os
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -114,14 +115,32 @@ def test_idx_without_labels(tmp_path: Path) -> None:
     assert open_source(tmp_path / "letters-images-idx3-ubyte")[0].label is None
 
 
+def test_idx_beside_its_own_archive_has_no_labels(tmp_path: Path) -> None:
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(idx(BYTES[..., 0]))
+    (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(BYTES[..., 0])))
+    for name in ("t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz"):
+        assert open_source(tmp_path / name)[0].label is None
+
+
+def test_an_archive_is_unpacked_no_further_than_its_header_promises(tmp_path: Path) -> None:
+    bomb = tmp_path / "x-images-idx3-ubyte.gz"
+    bomb.write_bytes(gzip.compress(idx(BYTES[..., 0]) + bytes(300 * 2**20), compresslevel=1))
+    tracemalloc.start()
+    with pytest.raises(FormatError, match="but more follow"):
+        open_source(bomb)
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (idx(BYTES[..., 0])[:-7], "is damaged: its header promises"),
         (idx(np.arange(5, dtype=np.uint8)), "1-dimensional data, not images"),
-        (gzip.compress(idx(BYTES[..., 0]))[:60], "is damaged"),
+        (gzip.compress(idx(BYTES[..., 0]), mtime=0)[:60], "is damaged"),
         (b"\x01\x02\x03\x04", "not an idx file"),
     ],
+    ids=["cut", "labels", "cut archive", "other bytes"],
 )
 def test_damaged_idx(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / ("x-idx3-ubyte.gz" if content[:2] == b"\x1f\x8b" else "x-idx3-ubyte")

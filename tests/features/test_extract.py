@@ -173,7 +173,9 @@ def test_memory_stays_flat_as_the_data_grows_tenfold(tmp_path: Path) -> None:
         steps = {
             "extract": run("extract", *model, "--data", images, "-o", store, "--batch-size", "256"),
             "fit": run("fit", "--data", store, "-o", guard),
-            "score": run("score", guard, images, "-o", tmp_path / "scores.csv", "--batch-size", "256"),
+            "score": run(
+                "score", *model, guard, images, "-o", tmp_path / "scores.csv", "--batch-size", "256"
+            ),
         }
         for name, outcome in steps.items():
             assert outcome.code == 0, outcome.err

@@ -1,5 +1,6 @@
 """Specs: parsing, options, digests, preprocessing of each source, and errors a person can act on."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -227,6 +228,28 @@ def test_python_factory_mistakes(module: str, name: str, message: str) -> None:
 def test_python_factory_options(module: str, query: str) -> None:
     with pytest.raises(InputError, match=f"option {query[:4]}|mean and std"):
         load_model(f"python:{module}:plain?{query}")
+
+
+def test_python_factory_is_known_by_its_code(module: str, tmp_path: Path) -> None:
+    """Comments and layout are the same code, another preprocess is not, though its name and weights are."""
+
+    def known_as(text: str) -> str:
+        (tmp_path / f"{module}.py").write_text(text)
+        sys.modules.pop(module, None)
+        return load_model(f"python:{module}:with_preprocess").preprocess_id
+
+    first = known_as(FACTORY)
+    assert known_as("# a comment\n" + FACTORY) == first
+    assert known_as(FACTORY.replace("torch.zeros(3, 8, 8)", "torch.ones(3, 8, 8)")) != first
+
+
+def test_python_factory_that_imports_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process where nobody has opened the door to torchvision yet."""
+    (tmp_path / "sees.py").write_text("import torchvision\n" + FACTORY)
+    monkeypatch.syspath_prepend(tmp_path)
+    code = "from theodolite.models import load_model; load_model('python:sees:plain?size=8')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_python_without_a_function() -> None:

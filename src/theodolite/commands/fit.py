@@ -130,7 +130,11 @@ def features_of(
 
     if is_store(data):
         store = FeatureStore(data)
-        if model is not None and spelled(model) != store.manifest.recipe.model:
+        unused = {"--layer": how["layer"], "--limit": how["limit"], "--kind": kind}
+        for option, value in unused.items():
+            if value is not None:
+                raise InputError(f"{option} is for images, but {data} is a feature store: leave it out")
+        if model is not None and not _names(spelled(model), store.manifest.recipe.model):
             raise InputError(
                 f"{data} holds features of {store.manifest.recipe.model}, not of {model}: "
                 f"leave out --model, or extract again"
@@ -139,6 +143,12 @@ def features_of(
     if model is None:
         raise InputError(f"{data} is not a feature store: --model says which model shall look at its images")
     return _cached(data, model, weights, kind, console, how)
+
+
+def _names(asked: str, stored: str) -> bool:
+    """Whether a spec names a stored model: a source may have added the name of its default weights."""
+    (name, _, options), (wanted, _, given) = stored.partition("?"), asked.partition("?")
+    return options == given and (name == wanted or name.startswith(wanted + "/"))
 
 
 def _cached(

@@ -16,7 +16,7 @@ from ..features.extract import Running, stream
 from ..features.loading import consecutive
 from ..features.probe import choose_device, probe
 from ..features.store import FeatureStore, is_store
-from ..guard import Guard
+from ..guard import Guard, trusted_spec
 from ..models import LoadedModel, load_model
 
 
@@ -29,6 +29,7 @@ class Looker:
         running: Running,
         *,
         batch_size: int,
+        model: str | None = None,
         weights: Path | None = None,
         kind: str | None = None,
         limit: int | None = None,
@@ -36,6 +37,7 @@ class Looker:
         self.guard = guard
         self.running = running
         self.batch_size = batch_size
+        self.model = model
         self.weights = weights
         self.kind = kind
         self.limit = limit
@@ -95,7 +97,7 @@ class Looker:
         if origin is None:
             raise InputError("the guard does not know its model: it can score feature stores, not images")
         if loaded is None:
-            loaded = load_model(origin.model, weights=self._weights(origin.weights_file))
+            loaded = load_model(trusted_spec(origin, self.model), weights=self._weights(origin.weights_file))
             self.guard.attach(loaded)
         if self._capture is None:
             self._capture = probe(loaded, origin.layer, choose_device(self.running.device))

@@ -28,6 +28,9 @@ def score(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write all rows: .csv, .jsonl or .parquet.")
     ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="The guard's model, if it is code of your own (python:…).")
+    ] = None,
     weights: options.Weights = None,
     kind: options.Kind = None,
     false_alarm_rate: options.FalseAlarmRate = None,
@@ -48,12 +51,20 @@ def score(
     from .summary import Summary
 
     console = Console()
-    judge = Guard.load(guard)
+    judge = Guard.load(guard, model=model)
     if false_alarm_rate is not None:
         judge.calibration.threshold(false_alarm_rate)
         judge.false_alarm_rate = false_alarm_rate
     running = Running(device, workers, autocast, channels_last, skip_unreadable)
-    looker = Looker(judge, running, batch_size=batch_size or _BATCH, weights=weights, kind=kind, limit=limit)
+    looker = Looker(
+        judge,
+        running,
+        batch_size=batch_size or _BATCH,
+        model=model,
+        weights=weights,
+        kind=kind,
+        limit=limit,
+    )
     summary = Summary(judge, shown=_SHOWN)
     with open_sink(output) as sink, progress_bar(console, "scoring") as show:
         for names, features in looker.features(paths):

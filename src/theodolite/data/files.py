@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import InputError
-from .sample import Sample, line, read_image
+from .sample import Sample, content_of_file, line, read_image
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _SPLITS = {"train", "training", "val", "valid", "validation", "test"}
@@ -35,7 +35,7 @@ class ImageFiles:
     def listing(self) -> Iterator[str]:
         for name, label in self.files:
             path = self.root / name
-            yield line(name, label, path.stat().st_size if path.is_file() else "missing")
+            yield line(name, label, content_of_file(path) if path.is_file() else "missing")
 
 
 def open_image(path: Path) -> ImageFiles:
@@ -50,14 +50,14 @@ def open_folder(path: Path, *, flat: bool = False) -> ImageFiles:
     """
     here = [file.name for file in _pictures(path.iterdir())]
     if flat:
-        below = sorted(file.relative_to(path).as_posix() for file in _pictures(path.rglob("*")))
+        below = sorted(file.relative_to(path).as_posix() for file in _pictures(_visible(path)))
         return ImageFiles(path, _required([(name, None) for name in below], path))
     classes = {
         folder.name: found
         for folder in sorted(path.iterdir())
         if folder.is_dir()
         and not folder.name.startswith(".")
-        and (found := sorted(_pictures(folder.rglob("*"))))
+        and (found := sorted(_pictures(_visible(folder))))
     }
     if classes and {name.lower() for name in classes} <= _SPLITS:
         raise InputError(
@@ -116,6 +116,15 @@ def _root_of(path: Path, first: str) -> Path:
         if (folder / first).is_file():
             return folder
     return path.parent
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    """All below a folder, but not what lies in hidden folders (``.ipynb_checkpoints``)."""
+    return (
+        path
+        for path in folder.rglob("*")
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 def _pictures(paths: Iterator[Path]) -> Iterator[Path]:

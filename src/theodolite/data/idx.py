@@ -41,20 +41,21 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     """The array of an idx file of unsigned bytes."""
     try:
         with _opened(path) as file:
-            content = file.read()
+            start = file.read(4)
+            # Never more than the header promises, whatever a small archive unpacks to.
+            sizes = file.read(4 * start[3]) if len(start) == 4 else b""
+            shape = tuple(int(size) for size in np.frombuffer(sizes[: len(sizes) // 4 * 4], dtype=">u4"))
+            content = file.read(math.prod(shape) + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise FormatError(f"{path} is damaged ({error}): fetch the file again") from error
-    if len(content) < 4 or content[:3] != bytes((0, 0, _UBYTE)):
-        raise FormatError(f"{path} is not an idx file of unsigned bytes: it begins {content[:4].hex(' ')}")
-    dimensions = content[3]
-    header = 4 + 4 * dimensions
-    shape = tuple(int(size) for size in np.frombuffer(content[4:header], dtype=">u4"))
-    if len(shape) != dimensions or len(content) != header + math.prod(shape):
+    if start[:3] != bytes((0, 0, _UBYTE)):
+        raise FormatError(f"{path} is not an idx file of unsigned bytes: it begins {start.hex(' ')}")
+    if len(sizes) != 4 * start[3] or len(content) != math.prod(shape):
         raise FormatError(
             f"{path} is damaged: its header promises {shape}, {math.prod(shape)} bytes, but "
-            f"{max(0, len(content) - header)} follow. Fetch the file again"
+            f"{'more' if len(content) > math.prod(shape) else len(content)} follow. Fetch the file again"
         )
-    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
+    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
 
 def _opened(path: Path) -> gzip.GzipFile:
@@ -72,6 +73,10 @@ def _labels_of(path: Path) -> Path | None:
         beside = path.with_name(path.name.replace(images, labels))
         other = beside.with_name(beside.name.removesuffix(".gz") + ("" if beside.suffix == ".gz" else ".gz"))
         for candidate in (beside, other):
-            if candidate != path and candidate.name != path.name and candidate.is_file():
+            if _bare(candidate) != _bare(path) and candidate.is_file():
                 return candidate
     return None
+
+
+def _bare(path: Path) -> str:
+    return path.name.removesuffix(".gz")

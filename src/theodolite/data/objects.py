@@ -67,7 +67,7 @@ class HuggingFaceSource:
         except (OSError, ValueError, AttributeError) as error:
             raise UnreadableImageError.of(name, str(error)[:120]) from error
         label = None if self.label is None else _label(row[self.label], name)
-        return Sample(image, None if label == -1 else label, str(index))
+        return Sample(image, label, str(index))
 
     def listing(self) -> Iterator[str]:
         labels = [None] * len(self) if self.label is None else self.dataset[self.label]
@@ -156,4 +156,4 @@ def _label(label: Any, name: str) -> int | None:
         return None
     if not re.fullmatch(r"-?\d+", str(label.item() if hasattr(label, "item") else label)):
         raise InputError(f"{name}: label {label!r} is not a whole number")
-    return int(label)
+    return None if int(label) == -1 else int(label)

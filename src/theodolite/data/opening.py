@@ -24,6 +24,7 @@ _KINDS: dict[str, Callable[[Path], ImageSource]] = {
     "cifar": open_cifar,
     "saved": open_saved,
 }
+_FOLDERS = ("folder", "flat", "saved")
 
 
 def open_source(
@@ -43,6 +44,12 @@ def open_source(
     if not path.exists() and "*" not in path.name:
         raise InputError(f"data path {path} does not exist (looked from {Path.cwd()})")
     kind = kind or _kind_of(path)
+    if kind in _FOLDERS and not path.is_dir():
+        raise InputError(f"{path} is not a folder, which kind {kind!r} asks for")
+    if kind not in (*_FOLDERS, "cifar") and path.is_dir():
+        raise InputError(f"{path} is a folder, but kind {kind!r} is a file")
+    if kind == "saved" and not is_saved(path):
+        raise InputError(f"{path} was not written by Dataset.save_to_disk: it has no state.json")
     if kind == "list" and root is not None:
         return open_list(path, root=Path(root))
     return _KINDS[kind](path)

@@ -21,6 +21,7 @@ Picture = Image.Image | Tensor
 _PLAIN = ("L", "RGB")
 _DEEP = 256
 _DEEPEST = _DEEP * _DEEP - 1
+_PIECE = 2**14
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,19 @@ def fingerprint(content: bytes | memoryview) -> str:
     return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
+def content_of_file(path: Path) -> str:
+    """Size and fingerprint of a file: of all its bytes up to 64 KiB, else of its head, middle and tail."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if size <= 4 * _PIECE:
+            return f"{size}:{fingerprint(file.read())}"
+        pieces = []
+        for start in (0, (size - _PIECE) // 2, size - _PIECE):
+            file.seek(start)
+            pieces.append(file.read(_PIECE))
+    return f"{size}:{fingerprint(b''.join(pieces))}"
+
+
 def read_image(path: Path) -> Image.Image:
     """A decoded picture with one or three 8-bit channels."""
     try:
@@ -79,9 +93,21 @@ def plain(image: Image.Image) -> Image.Image:
         return image.copy()
     if image.mode.startswith("I"):
         return Image.fromarray((np.asarray(image).clip(0, _DEEPEST) // _DEEP).astype(np.uint8))
+    if image.mode == "F":
+        return _from_floats(np.asarray(image))
     if image.mode == "1":
         return image.convert("L")
     return image.convert("RGBA").convert("RGB") if image.mode == "P" else image.convert("RGB")
+
+
+def _from_floats(values: npt.NDArray[np.floating]) -> Image.Image:
+    """Grey floats: 0 to 1, or 0 to 255."""
+    low, high = float(values.min()), float(values.max())
+    if not 0 <= low <= high <= 255:
+        raise InputError(
+            f"float picture with values from {low:.4g} to {high:.4g}, expected 0 to 1 or 0 to 255"
+        )
+    return Image.fromarray((values * (255 if high <= 1 else 1)).round().astype(np.uint8))
 
 
 def from_array(values: npt.NDArray[np.generic], name: str) -> Picture:

@@ -78,11 +78,14 @@ class Banked(Detector):
         """Open the store that was fitted on; one that changed, or of another width, is refused."""
         if self.store is None:
             return
-        bank = StoredBank(self.store, lambda rows: self._entries(self._view(rows)), self.chosen)
+        bank = StoredBank(self.store, self._seen, self.chosen)
         bank.require(self.store_identity)
         if bank.store.width != self.width:
             raise InputError(f"{self.store} holds features of width {bank.store.width}, not {self.width}")
         self._stored = bank
+
+    def _seen(self, rows: Tensor) -> Tensor:
+        return self._entries(self._view(rows))
 
     def _searched(self) -> Tensor | Iterable[Tensor]:
         """The bank, whole or in blocks."""

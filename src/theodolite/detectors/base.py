@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +43,10 @@ class Detector(nn.Module):
         super().__init__()
         self.head: Head | None = None
         self.width: int | None = None
-        self.shaping = parse_shaping(shaping) if isinstance(shaping, str) else shaping
+        # A copy: what one detector teaches a shaping is not another's business.
+        self.shaping = parse_shaping(shaping) if isinstance(shaping, str) else copy.deepcopy(shaping)
+        self.register_load_state_dict_pre_hook(_own_head)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_rebuild)  # type: ignore[no-untyped-call]
 
     # ------------------------------------------------------------------ for subclasses
 
@@ -83,7 +87,7 @@ class Detector(nn.Module):
         its choice independent of the order of the data. A score that needs no data takes ``fit(head=head)``.
         """
         if isinstance(features, Reference):
-            reference = features
+            reference = features.seen_through(head)
         elif features is None:
             reference = self._without_data(head)
         else:
@@ -130,12 +134,40 @@ class Detector(nn.Module):
         have, needs = reference.statistics.needs, self.needs
         if have | needs != have:
             raise InputError(f"the reference lacks what {self._name} needs: {', '.join(needs.names())}")
+        if (needs.bank or needs.bank_share) and reference.statistics.seed != self.bank_seed:
+            raise InputError(
+                f"the reference's bank was drawn with seed {reference.statistics.seed}, "
+                f"{self._name} asks for seed {self.bank_seed}"
+            )
+        if needs.labels and int((reference.statistics.moments.counts > 0).sum()) < 2:
+            raise InputError("labels hold one class only: class means need samples of at least two classes")
         if reference.head is None and self.uses_logits:
             raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
-        self.head = reference.head
-        self.width = reference.statistics.width
-        self._fit(reference)
-        self._build()
+        before = {
+            name: copy.copy(value) if isinstance(value, dict) else value
+            for name, value in self.__dict__.items()
+        }
+        try:
+            self.head = None if reference.head is None else reference.head.twin()
+            self.width = reference.statistics.width
+            self._fit(reference)
+            self._build()
+        except BaseException:
+            # A fit that was refused leaves the detector as it was.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """Move buffers to another device. Their precision stays: it is what the score needs."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            result: Tensor = fn(tensor)
+            return result if result.dtype == tensor.dtype else tensor.to(result.device)
+
+        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        _rebuild(self)
         return self
 
     # ------------------------------------------------------------------ score
@@ -204,7 +236,7 @@ class Detector(nn.Module):
     @property
     def view_key(self) -> str:
         """Names what `_shape` does; detectors with the same key can share statistics."""
-        parts = [self.shaping.spec] if self.shaping is not None else []
+        parts = [self.shaping.view_key] if self.shaping is not None else []
         return "+".join([*parts, "unit"] if self.unit else parts) or PLAIN
 
     def _logits(self, features: Tensor) -> Tensor:
@@ -233,3 +265,16 @@ class Detector(nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.options().items())
+
+
+def _own_head(detector: nn.Module, *_: Any) -> None:
+    """Before a state is loaded into it: a head of the detector's own, for tensors are filled in place."""
+    assert isinstance(detector, Detector)
+    detector.head = copy.deepcopy(detector.head)
+
+
+def _rebuild(detector: nn.Module, *_: Any) -> None:
+    """After buffers changed or moved: derive the tables anew."""
+    assert isinstance(detector, Detector)
+    if detector.width is not None:
+        detector._build()

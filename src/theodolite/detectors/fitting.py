@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from ..arrays import ArrayLike
 from ..errors import InputError
 from ..head import Head
 from ..percentiles import ActivationHistogram
-from ..reference import Batches, View, batches, collect_views
+from ..reference import Batches, Reference, View, batches, collect_views
 from ..shaping import ReAct
 from ..statistics import Needs
 
@@ -36,23 +37,42 @@ def fit_many(
     """
     if not detectors:
         raise InputError("detectors is empty: nothing to fit")
-    _learn_shapings(detectors, features, labels, ids, head)
-    # Detectors that see the features in the same way share one set of statistics.
+    own = {detector: detector.shaping for detector in detectors}
+    waiting = dict.fromkeys(detectors)
+    try:
+        _learn_shapings(detectors, features, labels, ids, head)
+        references = _collect(detectors, features, labels, ids, head)
+        for detector in detectors:
+            try:
+                detector._adopt(references[detector.view_key, detector.bank_seed])
+            except InputError as error:
+                if on_refusal is None:
+                    raise
+                detector.shaping = own[detector]
+                on_refusal(detector, error)
+            waiting.pop(detector, None)
+    except BaseException:
+        # What was not fitted stays as it was, its shaping too.
+        for detector in waiting:
+            detector.shaping = own[detector]
+        raise
+
+
+def _collect(
+    detectors: Sequence[Detector],
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None,
+    ids: ArrayLike | None,
+    head: Head | None,
+) -> dict[tuple[str, int], Reference]:
+    """Detectors that see the features in the same way share one set of statistics."""
     views: dict[tuple[str, int], View] = {}
     for detector in detectors:
         key = (detector.view_key, detector.bank_seed)
         needs = views[key].needs if key in views else Needs()
         views[key] = View(detector.view_key, detector._shape, needs | detector.needs, detector.bank_seed)
-    references = dict(
-        zip(views, collect_views(features, labels, head=head, views=[*views.values()], ids=ids), strict=True)
-    )
-    for detector in detectors:
-        try:
-            detector._adopt(references[detector.view_key, detector.bank_seed])
-        except InputError as error:
-            if on_refusal is None:
-                raise
-            on_refusal(detector, error)
+    found = collect_views(features, labels, head=head, views=[*views.values()], ids=ids)
+    return dict(zip(views, found, strict=True))
 
 
 def _learn_shapings(
@@ -63,7 +83,7 @@ def _learn_shapings(
     head: Head | None,
 ) -> None:
     """One pass for the percentiles of all ReActs: exact on arrays, from the histogram on streams."""
-    learners = [detector.shaping for detector in detectors if isinstance(detector.shaping, ReAct)]
+    learners = [detector for detector in detectors if isinstance(detector.shaping, ReAct)]
     if not learners:
         return
     if isinstance(features, Iterator):
@@ -80,9 +100,11 @@ def _learn_shapings(
     for rows in prepared():
         histogram.update(rows)
     in_memory = isinstance(features, Tensor | np.ndarray)
-    thresholds: dict[float, ReAct] = {}
-    for shaping in learners:
-        if shaping.percentile not in thresholds:
-            shaping.learn(histogram, prepared if in_memory else None)
-            thresholds[shaping.percentile] = shaping
-        shaping.threshold = thresholds[shaping.percentile].threshold
+    learnt: dict[float, ReAct] = {}
+    for detector in learners:
+        assert isinstance(detector.shaping, ReAct)
+        percentile = detector.shaping.percentile
+        if percentile not in learnt:
+            learnt[percentile] = ReAct(percentile=percentile)
+            learnt[percentile].learn(histogram, prepared if in_memory else None)
+        detector.shaping = copy.deepcopy(learnt[percentile])

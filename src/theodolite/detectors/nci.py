@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..geometry import over_norm
 from ..reference import Reference
 from ..shaping import Shaping
 from ..statistics import Needs
@@ -47,5 +48,4 @@ class NCI(Detector):
         # ⟨w_p, z − μ⟩ is the difference of two logits: no product of features and weights is needed.
         along = own - self.head.logits(self.mean[None])[0].to(features)[predicted]
         norm = torch.linalg.vector_norm(features - self.mean.to(features), dim=1)
-        cosine = torch.where(norm > 0, along / norm, torch.zeros_like(norm))
-        return cosine + self.alpha * features.abs().sum(dim=1)
+        return over_norm(along, norm) + self.alpha * features.abs().sum(dim=1)

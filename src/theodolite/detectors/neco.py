@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..reference import Reference
 from ..shaping import Shaping
 from ..statistics import Needs
+from ..whitening import scale_of
 from .base import Detector
 from .registry import register
 
@@ -60,8 +61,7 @@ class NECO(Detector):
         moments = reference.statistics.moments
         covariance = moments.total / reference.count
         spread = covariance.diagonal().clamp_min(0).sqrt()
-        # A unit that never varies says nothing; it stays at 0 after centring.
-        scale = torch.where(spread > 0, spread, torch.ones_like(spread))
+        scale = scale_of(moments.mean, spread)
         variances, directions = torch.linalg.eigh(covariance / scale / scale[:, None])
         explained = variances.clamp_min(0).flip(0).cumsum(0)
         count = self.dimension or 1 + int((explained < self.variance * explained[-1] * (1 - 1e-12)).sum())

@@ -49,7 +49,7 @@ class ODIN(Detector):
             # Without this the backward pass would also compute, and store, gradients of the weights.
             for parameter in wanted:
                 parameter.requires_grad_(False)
-            with torch.enable_grad():
+            with torch.inference_mode(mode=False), torch.enable_grad():
                 nudged = inputs.detach().clone().requires_grad_(True)
                 logits = model(nudged) / self.temperature
                 own = torch.log_softmax(logits, dim=1).amax(dim=1).sum()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..geometry import over_norm
 from ..reference import Reference
 from ..shaping import Shaping
 from .measured import Measured
@@ -41,4 +42,4 @@ class RelativeEnergy(Measured):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         deviation = torch.linalg.vector_norm(self._coordinates(features - self.mean.to(features)), dim=1)
         evidence = torch.logsumexp(logits, dim=1) - logits.mean(dim=1)
-        return torch.where(deviation > 0, evidence / deviation, torch.zeros_like(deviation))
+        return over_norm(evidence, deviation)

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..reference import Reference
 from ..shaping import Shaping
 from ..statistics import Needs
+from ..whitening import scale_of
 from .base import Detector
 from .registry import register
 
@@ -31,7 +32,7 @@ _GIBIBYTE = 2**30
     formula="−min_c (x − μ_c)ᵀ Σ_c⁺ (x − μ_c), x = standardised z/‖z‖",
 )
 class SSDPlus(Detector):
-    """Squared distances. Classes with fewer than two samples have no shape and are left out.
+    """Squared distances. Classes without two different samples have no shape and are left out.
 
     memory_limit: largest size of the class factors in GiB; a fit that would need more is refused.
     """
@@ -57,13 +58,16 @@ class SSDPlus(Detector):
         rows, labels = bank.features.double(), bank.labels
         mean = rows.mean(dim=0)
         spread = rows.std(dim=0, correction=0)
-        scale = torch.where(spread > 0, spread, torch.ones_like(spread))
+        scale = scale_of(mean, spread)
         classes = [int(c) for c in torch.unique(labels) if int((labels == c).sum()) >= 2]
         if not classes:
             raise InputError("no class has two samples: SSD+ needs a covariance of each class")
         self._refuse_if_too_large(labels, rows.shape[1])
         standard = (rows - mean) / scale
-        parts = [self._class_factor(standard[labels == c]) for c in classes]
+        shaped = (self._class_factor(standard[labels == c]) for c in classes)
+        parts = [(centre, factor) for centre, factor in shaped if factor.shape[1] > 0]
+        if not parts:
+            raise InputError("in no class do two samples differ: SSD+ needs a covariance of each class")
         ranks = torch.tensor([factor.shape[1] for _, factor in parts])
         self.register_buffer("mean", mean)
         self.register_buffer("scale", scale)
@@ -94,6 +98,6 @@ class SSDPlus(Detector):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         standard = (features.to(self.mean.dtype) - self.mean) / self.scale
         squares = (standard @ self.factor).sub_(self.offsets).square_()
-        distances = squares.new_zeros(len(squares), int(self.owner[-1]) + 1 if len(self.owner) else 1)
+        distances = squares.new_zeros(len(squares), int(self.owner[-1]) + 1)
         distances.index_add_(1, self.owner, squares)
         return -distances.amin(dim=1).to(features.dtype)

@@ -20,6 +20,7 @@ from .registry import register
 
 # Rows of the bank behind α: exact up to here, from a uniform sample beyond.
 _ROWS = 32_768
+_EPSILON = torch.finfo(torch.float64).eps
 
 
 @register(
@@ -54,14 +55,17 @@ class ViM(Detector):
             raise InputError(f"dimension must be below the feature width {head.width}, got {dimension}")
         # Weights that sum to zero over the classes but for their rounding have no inverse in that direction.
         tolerance = max(head.weight.shape) * torch.finfo(head.weight.dtype).eps
-        origin = -torch.linalg.pinv(head.weight.double(), rtol=tolerance) @ head.bias.double()
+        weight, bias = head.weight.to(moments.mean), head.bias.to(moments.mean)
+        origin = -torch.linalg.pinv(weight, rtol=tolerance) @ bias
         shift = (moments.mean - origin)[:, None]
         moment = moments.total / reference.count + shift @ shift.T
         residual = torch.linalg.eigh(moment).eigenvectors[:, : head.width - dimension]
-        rows = reference.statistics.bank.features[:_ROWS].double()
+        rows = reference.statistics.bank.features[:_ROWS].to(origin)
         outside = torch.linalg.vector_norm((rows - origin) @ residual, dim=1).sum()
-        largest = head.logits(rows).amax(dim=1).sum()
-        alpha = largest / outside if outside > 0 else torch.zeros_like(outside)
+        largest = torch.addmm(bias, rows, weight.T).amax(dim=1).sum()
+        # Fewer rows than principal directions leave nothing outside but rounding, which says nothing.
+        rounding = head.width * _EPSILON * torch.linalg.vector_norm(rows - origin, dim=1).sum()
+        alpha = largest / outside if outside > rounding else torch.zeros_like(outside)
         self.register_buffer("origin", origin)
         self.register_buffer("residual", residual.contiguous())
         self.register_buffer("alpha", alpha)

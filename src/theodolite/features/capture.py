@@ -7,9 +7,11 @@ it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -56,12 +58,15 @@ class Capture:
         return self._head
 
     def __call__(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (N, D) and logits (N, C) of a batch; mode, hooks and gradients stay as they were."""
+        """Features (N, D) and logits (N, C) of a batch; mode, hooks and gradients stay as they were.
+
+        Threads that share a model take turns: a hook hears every call of its layer.
+        """
         layers = head_layers(self.model)
         if self._layer is not None:
             layers = {self._layer: layers[self._layer]}
         calls: dict[str, Call] = {}
-        with _untouched(self.model), _listening(layers, calls):
+        with _turn(self.model), _untouched(self.model), _listening(layers, calls):
             output = self.model(inputs)
         logits = logits_of(output, len(inputs))
         if not self._checked:
@@ -123,6 +128,16 @@ def _not_a_head(model: nn.Module, name: str, found: nn.Module | None) -> str:
     )
 
 
+_turns: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
+_giving_turns = threading.Lock()
+
+
+def _turn(model: nn.Module) -> threading.RLock:
+    """The lock of a model, the same for every capture of it."""
+    with _giving_turns:
+        return _turns.setdefault(model, threading.RLock())
+
+
 @contextmanager
 def _untouched(model: nn.Module) -> Iterator[None]:
     """Eval mode without gradients; afterwards every module has the mode it had, whatever happened."""
@@ -139,11 +154,16 @@ def _untouched(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _listening(layers: dict[str, HeadLayer], calls: dict[str, Call]) -> Iterator[None]:
-    """Write down the last call of each layer."""
+    """Write down the last call of each layer in this thread; others may run the model meanwhile."""
+    here = threading.get_ident()
 
     def listener(name: str, layer: HeadLayer) -> Callable[..., None]:
-        def listen(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
-            inputs = args[0] if args else next(iter(named.values()), None)
+        def listen(_: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
+            # A hook that was just removed may be called once more, then without the named arguments.
+            *named, output = rest
+            if threading.get_ident() != here or not named:
+                return
+            inputs = args[0] if args else next(iter(named[0].values()), None)
             if isinstance(inputs, Tensor) and isinstance(output, Tensor) and output.ndim > 1:
                 calls[name] = Call(as_rows(inputs.detach(), layer), as_rows(output.detach(), layer))
 

@@ -14,6 +14,9 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 _MODES = {1: "L", 3: "RGB"}
 
+# Length over width of pictures that are resized whole before their centre is cut out.
+_LONGEST = 16
+
 
 @dataclass(frozen=True)
 class Rgb:
@@ -53,6 +56,7 @@ class Pixels:
         if self.resize is None:
             whole = (self.size, self.size)
             return image if image.size == whole else image.resize(whole, method)
+        image = _middle(image)
         width, height = image.size
         shorter = min(width, height)
         scaled = (max(1, int(self.resize * width / shorter)), max(1, int(self.resize * height / shorter)))
@@ -60,3 +64,13 @@ class Pixels:
             image = image.resize(scaled, method)
         left, top = round((scaled[0] - self.size) / 2), round((scaled[1] - self.size) / 2)
         return image.crop((left, top, left + self.size, top + self.size))
+
+
+def _middle(image: Image.Image) -> Image.Image:
+    """Of a very long or tall picture the middle: what the centre crop will not show need not be enlarged."""
+    width, height = image.size
+    longest = _LONGEST * min(width, height)
+    if max(width, height) <= longest:
+        return image
+    left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
+    return image.crop((left, top, min(width, left + longest), min(height, top + longest)))

@@ -7,7 +7,10 @@ them.
 
 from __future__ import annotations
 
-import importlib
+import ast
+import dataclasses
+import hashlib
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -17,6 +20,7 @@ from typing import Any
 from PIL import Image
 from torch import Tensor, nn
 
+from ..compat import import_module
 from ..errors import InputError, ModelError
 from .base import LoadedModel, Preprocess, Request, source
 from .preprocess import Pixels
@@ -26,10 +30,11 @@ _DEFAULT_SIZE = 224
 
 @source("python", options=("size", "mean", "std", "layer"))
 def load(request: Request) -> LoadedModel:
-    built = _factory(request)()
+    factory = _factory(request)
+    built, code = factory(), _code_digest(factory)
     if isinstance(built, LoadedModel):
         request.fill(built.model)
-        return built
+        return dataclasses.replace(built, preprocess_id=f"{built.preprocess_id}, {code}")
     model, given = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
     if not isinstance(model, nn.Module) or not (given is None or callable(given)):
         raise ModelError(
@@ -42,7 +47,7 @@ def load(request: Request) -> LoadedModel:
         spec=request.spec,
         model=model,
         preprocess=preprocess,
-        preprocess_id=re.sub(r" at 0x[0-9a-f]+", "", repr(preprocess)),
+        preprocess_id=re.sub(r" at 0x[0-9a-f]+", "", repr(preprocess)) + f", {code}",
         input_shape=shape,
         layer=request.options.get("layer"),
     )
@@ -56,7 +61,7 @@ def _factory(request: Request) -> Callable[[], Any]:
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
     try:
-        factory = getattr(importlib.import_module(module_name), function)
+        factory = getattr(import_module(module_name), function)
     except (ImportError, AttributeError) as error:
         raise ModelError(
             f"{request.spec} cannot be imported ({error}): check that the module is installed or lies in the "
@@ -65,6 +70,19 @@ def _factory(request: Request) -> Callable[[], Any]:
     if not callable(factory):
         raise ModelError(f"{request.spec}: {function!r} is a {type(factory).__name__}, expected a function")
     return factory  # type: ignore[no-any-return]
+
+
+def _code_digest(factory: Callable[[], Any]) -> str:
+    """Names the code of the factory's module: other layouts and comments are the same code.
+
+    Weights say nothing of a changed forward pass, nor does the name of a function of what it does.
+    """
+    try:
+        source_file = inspect.getsourcefile(factory)
+        text = Path(source_file or "").read_text(encoding="utf-8")
+        return f"code {hashlib.sha256(ast.dump(ast.parse(text)).encode()).hexdigest()[:16]}"
+    except (TypeError, OSError, SyntaxError, UnicodeDecodeError):
+        return "code unknown"
 
 
 def _preprocess(request: Request, given: Preprocess | None) -> tuple[Preprocess, tuple[int, int, int]]:
