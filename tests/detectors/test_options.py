@@ -195,7 +195,7 @@ def test_vim_dimensions() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("knn", {"k": 0}, "k must be at least 1"),
+        ("knn", {"k": 0}, "k must be a whole number, at least 1, got 0"),
         ("knn", {"fraction": 0}, r"fraction must lie in \(0, 1\]"),
         ("nnguide", {"fraction": 1.5}, r"fraction must lie in \(0, 1\]"),
         ("energy", {"temperature": 0}, "temperature must be positive"),

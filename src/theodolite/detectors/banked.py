@@ -34,11 +34,11 @@ class Banked(Detector):
         self, *, k: int, fraction: float, seed: int, store: str | Path | None, shaping: Shaping | str | None
     ) -> None:
         super().__init__(shaping=shaping)
-        if k < 1:
-            raise InputError(f"k must be at least 1, got {k}")
+        if k != int(k) or k < 1:
+            raise InputError(f"k must be a whole number, at least 1, got {k}")
         if not 0 < fraction <= 1:
             raise InputError(f"fraction must lie in (0, 1], got {fraction}")
-        self.k = k
+        self.k = int(k)
         self.fraction = fraction
         self.seed = seed
         self.bank_seed = seed
