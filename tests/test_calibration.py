@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import beta
 
 from theodolite.arrays import as_scores
 from theodolite.calibration import Calibration, threshold_at_tpr
@@ -76,3 +79,18 @@ def test_too_few_scores_are_refused() -> None:
         Calibration(np.arange(18.0)).threshold(5)
     with pytest.raises(InputError, match=r"tpr must lie in \(0, 1\], got 0"):
         threshold_at_tpr(np.arange(3.0), 0)
+
+
+@pytest.mark.parametrize(("count", "rate"), [(19, 0.05), (371, 0.05), (5_000, 0.01)])
+def test_the_rate_of_one_calibration(count: int, rate: float) -> None:
+    """Against SciPy's Beta distribution, and against calibrations that were really drawn."""
+    rng = np.random.default_rng(0)
+    low, high = Calibration(rng.random(count)).rate_interval(rate, level=0.9)
+    rank = math.floor(rate * (count + 1) + 1e-9)
+    assert (low, high) == pytest.approx(beta.ppf([0.05, 0.95], rank, count + 1 - rank), abs=1e-9)
+    # Uniform scores: the share of new ones below a threshold is the threshold itself.
+    drawn = [Calibration(rng.random(count)).threshold(rate) for _ in range(400)]
+    inside = np.mean([low <= threshold <= high for threshold in drawn])
+    assert inside == pytest.approx(0.9, abs=0.05)
+    with pytest.raises(InputError, match="level must lie"):
+        Calibration(np.arange(30.0)).rate_interval(level=2)

@@ -15,9 +15,9 @@ from torch import Tensor
 
 import theodolite
 from small_models import Tiny
-from theodolite import KNN, MSP, ORA, Energy, Head
+from theodolite import KNN, MSP, ORA, Energy, Ensemble, Head
 from theodolite.calibration import Calibration
-from theodolite.errors import FormatError, InputError, NotFittedError
+from theodolite.errors import CaptureError, FormatError, InputError, NotFittedError
 from theodolite.features.capture import Capture
 from theodolite.features.manifest import Recipe, listing_digest
 from theodolite.features.probe import probe
@@ -211,8 +211,12 @@ def test_a_bank_on_disk_cannot_be_calibrated_on_itself(tmp_path: Path) -> None:
     store = write_store(tmp_path / "store", 400)
     with pytest.raises(InputError, match="pass calibration= features of other samples"):
         Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path))
-    with pytest.raises(InputError, match="pass calibration= features of other samples"):
+    with pytest.raises(InputError, match="the calibration data is the data to fit on"):
         Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path), calibration=store)
+    with pytest.raises(InputError, match="pass calibration= features of other samples"):
+        Guard.fit(fresh := clusters(9, 9)[0], head=head(), detector=KNN(store=store.path), calibration=store)
+    with pytest.raises(InputError, match="the calibration data is the data to fit on"):
+        Guard.fit(fresh, head=head(), calibration=fresh)
     fresh = clusters(400, 9)[0]
     guard = Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path), calibration=fresh)
     flagged = torch.as_tensor(guard.verdicts(clusters(4_000, 10)[0]).is_ood)
@@ -273,3 +277,45 @@ def test_opening_a_file_runs_no_code_that_it_names(tmp_path: Path, monkeypatch: 
     assert not Path("sprung").exists()
     assert Guard.load("guard.safetensors", model=spec).loaded is not None
     assert Path("sprung").exists()
+
+
+def test_names_layers_and_slips() -> None:
+    features, labels = clusters(400, 0)
+    linear = torch.nn.Linear(WIDTH, CLASSES)
+    guard = Guard.fit(features, labels, head=linear, detector="knn", class_names=list("abcde"))
+    assert guard.detector.record.name == "knn"
+    assert guard.class_name(2) == "c"
+    with pytest.raises(InputError, match="no detector is called 'knm'; did you mean 'knn'"):
+        Guard.fit(features, labels, head=linear, detector="knm")
+    with pytest.raises(InputError, match="must be a Detector"):
+        Guard(Ensemble([guard.detector]), Calibration(torch.arange(30.0)), head=head())  # type: ignore[arg-type]
+    guard.loaded = load_model("python:small_models:Tiny?mean=0&size=8")
+    with pytest.raises(InputError, match="inputs hold a str, expected PIL pictures"):
+        guard.verdicts(["a.png"])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"one image is inputs\[None\]"):
+        guard.verdicts(torch.zeros(1, 8, 8))
+
+
+def test_a_model_in_memory_and_a_loader() -> None:
+    """The shortest way for somebody with an nn.Module and a DataLoader."""
+    images = torch.rand(300, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    data = torch.utils.data.TensorDataset(images, torch.arange(300) % 3)
+    loader = torch.utils.data.DataLoader(data, batch_size=64)
+    model = Tiny().eval()
+    capture = Capture(model)
+    guard = Guard.fit(capture.over(loader), head=capture.head).attach(model)
+    by_hand = Guard.fit(capture(images)[0], torch.arange(300) % 3, head=capture.head)
+    np.testing.assert_allclose(guard.calibration.scores, by_hand.calibration.scores, rtol=1e-5)
+    seen, expected = guard.verdicts(images[:20]), by_hand.verdicts(capture(images[:20])[0])
+    torch.testing.assert_close(seen.score, expected.score)
+    with pytest.raises(CaptureError, match="an iterator, which can be read once"):
+        capture.over(iter(loader))
+    fitted_elsewhere = fitted(provenance=Provenance("python:a:b", "c" * 64, "plain", "fc"))
+    with pytest.raises(InputError, match="attach"):
+        fitted_elsewhere.attach(model)
+
+
+def test_files_are_as_public_as_any_other(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    fitted().save(tmp_path / "guard.safetensors")
+    assert (tmp_path / "guard.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -31,6 +31,7 @@ from .detectors import (
     load,
 )
 from .ensemble import Ensemble
+from .features.capture import Capture
 from .features.store import FeatureStore
 from .guard import Guard
 from .head import Head
@@ -52,6 +53,7 @@ __all__ = [
     "ORA",
     "RECOMMENDED",
     "RMDS",
+    "Capture",
     "Detector",
     "Distance",
     "Energy",

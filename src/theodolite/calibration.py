@@ -19,6 +19,8 @@ import torch
 from .arrays import AnyArray, ArrayLike, FloatArray, as_scores, like
 from .errors import InputError
 
+_BISECTIONS = 50
+
 
 def threshold_at_tpr(id_scores: ArrayLike, tpr: float = 0.95) -> float:
     """The highest λ such that at least ``tpr`` of the ID scores satisfy s ≥ λ."""
@@ -31,6 +33,21 @@ def threshold_at_tpr(id_scores: ArrayLike, tpr: float = 0.95) -> float:
 def check_rate(false_alarm_rate: float) -> None:
     if not 0 < false_alarm_rate < 1:
         raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate}")
+
+
+def _beta_quantile(share: float, rank: int, count: int) -> float:
+    """The quantile of Beta(k, n + 1 − k): where n uniform numbers have k below with probability ``share``.
+
+    Its distribution function is a binomial tail, P(Binomial(n, x) ≥ k); bisected.
+    """
+    hits = torch.arange(rank, count + 1, dtype=torch.float64)
+    ways = math.lgamma(count + 1) - torch.lgamma(hits + 1) - torch.lgamma(count - hits + 1)
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        logs = ways + hits * math.log(middle) + (count - hits) * math.log1p(-middle)
+        low, high = (middle, high) if float(logs.exp().sum()) < share else (low, middle)
+    return (low + high) / 2
 
 
 class Calibration:
@@ -59,6 +76,18 @@ class Calibration:
         """True where a sample is flagged; at most ``false_alarm_rate`` of ID samples will be."""
         values = as_scores(scores, "scores")
         return like(torch.from_numpy(values < self.threshold(false_alarm_rate)), scores)
+
+    def rate_interval(self, false_alarm_rate: float = 0.05, *, level: float = 0.9) -> tuple[float, float]:
+        """Where the rate of this very calibration lies, with probability ``level``.
+
+        The promise is kept on average over calibration sets; one set of n scores has a rate that is
+        distributed as Beta(k, n + 1 − k), k = ⌊α(n + 1)⌋, for scores without ties.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, got {level}")
+        allowed, tail = self._allowed(false_alarm_rate), (1 - level) / 2
+        low, high = (_beta_quantile(share, allowed, len(self.scores)) for share in (tail, 1 - tail))
+        return low, high
 
     def _allowed(self, false_alarm_rate: float) -> int:
         """⌊α(n+1)⌋: the rank below which a new score is flagged."""

@@ -39,6 +39,8 @@ def replacing(path: Path) -> Iterator[Path]:
             yield partial
             with partial.open("rb+") as file:
                 os.fsync(file.fileno())
+            if partial.is_file() and not partial.is_symlink():
+                partial.chmod(0o666 & ~_umask())  # as any new file; safetensors makes private ones
             partial.replace(path)
             _flush_folder(path.parent)
         except BaseException as error:
@@ -46,6 +48,13 @@ def replacing(path: Path) -> Iterator[Path]:
             if isinstance(error, OSError | SafetensorError) and not isinstance(error, TheodoliteError):
                 raise _not_written(path, error) from error
             raise
+
+
+def _umask() -> int:
+    """The permissions that new files of this process shall not have."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -78,6 +78,8 @@ class Guard(nn.Module):
         false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> None:
         super().__init__()
+        if not isinstance(detector, Detector):
+            raise InputError(f"detector must be a Detector, got {type(detector).__name__}")
         head = head or detector.head
         if head is None:
             raise InputError("the detector has no head: pass head=Head(weight, bias)")
@@ -100,8 +102,8 @@ class Guard(nn.Module):
         features: ArrayLike | Batches,
         labels: ArrayLike | None = None,
         *,
-        head: Head,
-        detector: Detector | None = None,
+        head: Head | nn.Linear,
+        detector: Detector | str | None = None,
         ids: ArrayLike | None = None,
         calibration: ArrayLike | Batches | None = None,
         calibration_share: float = CALIBRATION_SHARE,
@@ -110,10 +112,16 @@ class Guard(nn.Module):
         """Fit a detector on ID features and calibrate it on others that it did not see.
 
         ``detector`` is by default the recommended one. Without ``calibration`` data a share of the features
-        is held out, chosen by a hash of the sample ids.
+        is held out, chosen by a hash of the sample ids. The promise is about data like the calibration data:
+        where the network was trained on the features' images, pass others as ``calibration``.
+        ``description`` are further arguments of `Guard`: ``class_names``, ``false_alarm_rate``, ….
         """
-        detector = detector or create(RECOMMENDED)
-        _require_unseen(detector, calibration)
+        detector = detector or RECOMMENDED
+        detector = create(detector) if isinstance(detector, str) else detector
+        head = Head.from_linear(head) if isinstance(head, nn.Linear) else head
+        if not isinstance(detector, Detector):
+            raise InputError(f"detector must be a Detector or its name, got {type(detector).__name__}")
+        _require_unseen(detector, features, calibration)
         to_fit: ArrayLike | Batches = features
         if calibration is None:
             to_fit, calibration = split(features, labels, ids, head, calibration_share)
@@ -159,10 +167,20 @@ class Guard(nn.Module):
                 raise InputError("inputs is an empty list: pass at least one picture")
             from .data.sample import plain
 
+            for picture in inputs:
+                if not hasattr(picture, "convert"):
+                    raise InputError(
+                        f"inputs hold a {type(picture).__name__}, expected PIL pictures: Image.open(path)"
+                    )
             inputs = torch.stack([self.loaded.preprocess(plain(picture)) for picture in inputs])
         values = as_tensor(inputs, "inputs")
         if values.ndim == 2:
             return values
+        if values.ndim == 3:
+            raise InputError(
+                f"inputs have shape {tuple(values.shape)}, expected a batch (N, channels, height, width): "
+                f"one image is inputs[None]"
+            )
         if self.model is None:
             raise InputError(
                 f"inputs have shape {tuple(values.shape)}: the guard has no model to turn images into "
@@ -179,8 +197,19 @@ class Guard(nn.Module):
 
     # ------------------------------------------------------------------ the model, and files
 
-    def attach(self, loaded: LoadedModel) -> Guard:
-        """Give the guard its model; refused unless its weights are those the guard was fitted on."""
+    def attach(self, loaded: LoadedModel | nn.Module) -> Guard:
+        """Give the guard its model; refused unless its weights are those the guard was fitted on.
+
+        A plain `nn.Module` will do for batches of prepared images, and for a guard that knows of no model.
+        """
+        if isinstance(loaded, nn.Module):
+            if self.provenance is not None:
+                raise InputError(
+                    f"the guard was fitted on {self.provenance.model}: attach(load_model(…)), whose weights "
+                    f"and preprocessing can be compared"
+                )
+            self.model, self.loaded = loaded, None
+            return self
         require_model(self.provenance, loaded)
         self.model, self.loaded = loaded.model, loaded
         return self
@@ -203,8 +232,13 @@ class Guard(nn.Module):
         return load(path, model=model)
 
 
-def _require_unseen(detector: Detector, calibration: object) -> None:
-    """Calibration rows that lie in a detector's own bank would find themselves there."""
+def _require_unseen(detector: Detector, features: object, calibration: object) -> None:
+    """Rows that the detector was fitted on, or that lie in its bank, are no calibration data."""
+    same = isinstance(features, FeatureStore) and isinstance(calibration, FeatureStore)
+    if calibration is features or (same and calibration.key == features.key):  # type: ignore[attr-defined]
+        raise InputError(
+            "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
+        )
     if not isinstance(detector, Banked) or detector.store is None:
         return
     if calibration is None or (

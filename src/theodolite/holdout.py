@@ -44,6 +44,11 @@ class Share:
                 yield rows[chosen], None if labels is None else labels[chosen], numbers[chosen]
 
 
+def check_share(share: float) -> None:
+    if not 0 < share < 1:
+        raise InputError(f"the calibration share must lie in (0, 1), got {share}")
+
+
 def split(
     features: ArrayLike | Batches,
     labels: ArrayLike | None,
@@ -52,8 +57,7 @@ def split(
     share: float,
 ) -> tuple[Share, Share]:
     """(to fit on, held out): two views of the same data, each read in a pass of its own."""
-    if not 0 < share < 1:
-        raise InputError(f"the calibration share must lie in (0, 1), got {share}")
+    check_share(share)
     if isinstance(features, Iterator):
         raise InputError(
             "features is an iterator, which can be read once: fitting and calibrating need two passes; "

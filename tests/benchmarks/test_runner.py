@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from rich.console import Console
 from safetensors.torch import save_file
 
-from theodolite.benchmarks import scoring
+from theodolite.benchmarks import beside, scoring
 from theodolite.benchmarks.entries import parse_entries
 from theodolite.benchmarks.forms import csv_text, latex, markdown, terminal_table
 from theodolite.benchmarks.grid import grids, printed
@@ -57,6 +58,13 @@ def make_folder(folder: Path, *, seed: int = 0, about: dict[str, str] | None = N
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     about = {"name": "resnet18-scl", "protocol": "cifar10", "backbone": "resnet18-scl"}
     return make_folder(tmp_path_factory.mktemp("bench") / "made", about=about)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def made_sets_pass_for_whole_ones() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beside, "_MAY_LACK", 1.0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +149,26 @@ def test_an_average_over_other_sets_is_not_compared(folder: Path, tmp_path: Path
     table = {cell["ood"]: cell["published"] for cell in results["cells"]}
     assert table["svhn"]["fpr95"]
     assert table["average"] == {}
+
+
+def test_other_samples_than_the_papers_are_not_compared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "_MAY_LACK", 0.01)
+    results = run_bench([from_folder(folder)], parse_entries(["ora"]), title="", command="").results
+    assert all(cell["published"] == {} for cell in results["cells"])
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"protocol": "cifr10", "backbone": "resnet18-scl"}, "did you mean 'cifar10'"),
+        ({"protocol": "cifar10", "backbone": "resnet18scl"}, "did you mean 'resnet18-scl'"),
+    ],
+)
+def test_a_misspelt_protocol_or_backbone_is_said(tmp_path: Path, about: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        from_folder(make_folder(tmp_path / "made", about=about))
 
 
 # ---------------------------------------------------------------------- one number, every form

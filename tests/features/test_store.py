@@ -210,11 +210,14 @@ def test_a_missing_shard_and_a_damaged_head_are_detected(tmp_path: Path) -> None
     writer = write(tmp_path / "s")
     (tmp_path / "s" / shard_name(1)).unlink()
     assert writer.damaged() == [1]
+    assert writer.missing() == [1], "going on writes it again"
+    with pytest.raises(FormatError, match=shard_name(1)):
+        FeatureStore(tmp_path / "s")
     flip_bit(tmp_path / "s" / "head.safetensors")
     with pytest.raises(FormatError, match=r"head\.safetensors is missing or damaged"):
-        FeatureStore(tmp_path / "s")
+        FeatureStore(tmp_path / "s", incomplete_ok=True)
     writer.restore_head(head())
-    assert FeatureStore(tmp_path / "s").damaged() == [1]
+    assert FeatureStore(tmp_path / "s", incomplete_ok=True).damaged() == [1]
 
 
 def test_a_damaged_shard_is_replaced_alone(tmp_path: Path) -> None:

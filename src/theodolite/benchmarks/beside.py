@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import published
+from .cards import card
 from .entries import Entry
-from .protocols import PROTOCOLS
+from .feature_sets import FeatureSet
+from .protocols import PROTOCOLS, TEST, Part
 from .subjects import Subject
 
 AVERAGE = published.AVERAGE
+_MAY_LACK = 0.01
 
 
 def published_beside(subject: Subject, entry: Entry, ood: str, metric: str) -> list[dict[str, Any]]:
@@ -37,10 +40,21 @@ def published_ensemble(
 
 
 def _comparable(subject: Subject, ood: str) -> bool:
-    """An average compares with the paper's only over the paper's sets."""
-    if ood != AVERAGE or subject.protocol not in PROTOCOLS:
-        return True
-    return set(subject.ood) == {part.name for part in PROTOCOLS[subject.protocol].ood}
+    """A figure compares with the paper's on the paper's sets only, and an average over all of them."""
+    if subject.protocol not in PROTOCOLS:
+        return False
+    known = PROTOCOLS[subject.protocol]
+    parts = [part for part in known.ood if ood in (part.name, AVERAGE)]
+    sets = {TEST: subject.test, **subject.ood}
+    return all(_whole(part, sets.get(part.name)) for part in (known.test, *parts))
+
+
+def _whole(part: Part, rows: FeatureSet | None) -> bool:
+    """Whether a set has the samples of its card; some may have been unreadable."""
+    if rows is None or part.card is None:
+        return False
+    count = card(part.card).split(part.split).count
+    return abs(len(rows) - count) <= _MAY_LACK * count
 
 
 def _cells(

@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..features.extract import Running, extract
 from ..features.store import is_store
 from ..files import write_json
 from ..head import Head
 from ..models import LoadedModel, list_models, load_model
 from ..models.base import spelled
+from . import published
 from .feature_sets import (
     ABOUT,
     FeatureSet,
@@ -30,7 +32,7 @@ from .feature_sets import (
     read_about,
     read_head,
 )
-from .protocols import FIT, TEST, Part, Protocol
+from .protocols import FIT, PROTOCOLS, TEST, Part, Protocol
 
 Say = Callable[[str], None]
 
@@ -75,6 +77,7 @@ def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
         raise InputError(f"{place} holds no OOD set: put NAME.safetensors with features beside id_test")
     ood = {outliers: _required(place, outliers) for outliers in names}
     about = read_about(place)
+    _require_known(about, place)
     return Subject(
         name or about.get("name") or place.resolve().name,
         read_head(place),
@@ -85,6 +88,24 @@ def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
         protocol=about.get("protocol"),
         folder=place,
     )
+
+
+def _require_known(about: Mapping[str, Any], folder: Path) -> None:
+    """A misspelt backbone would silently find no published number."""
+    protocol, backbone = about.get("protocol"), about.get("backbone")
+    if backbone is None:
+        return
+    if protocol not in PROTOCOLS:
+        raise InputError(
+            f"{folder / ABOUT}: no protocol is called {protocol!r}{did_you_mean(str(protocol), PROTOCOLS)} "
+            f"Known: {', '.join(PROTOCOLS)}"
+        )
+    known = published.backbones()
+    if backbone not in known:
+        raise InputError(
+            f"{folder / ABOUT}: no table of the paper has a backbone {backbone!r}"
+            f"{did_you_mean(str(backbone), known)} Known: {', '.join(known)}"
+        )
 
 
 def _required(folder: Path, name: str) -> FileSet | StoreSet:

@@ -124,6 +124,8 @@ def choose_protocol(
         if name is not None or test is None:
             raise InputError("your own protocol is --id DIR --fit DIR --ood NAME=DIR …, without a PROTOCOL")
         pairs = dict(_pair(text, "--ood", "NAME=DIR") for text in ood)
+        if len(pairs) < len(ood):
+            raise InputError("two OOD sets have the same name: choose another NAME in --ood NAME=DIR")
         return own_protocol(test=test, fit=fit, ood=pairs, kind=kind)
     if name is None:
         raise InputError("name a protocol, features:FOLDER, or your own data with --id, --fit and --ood")

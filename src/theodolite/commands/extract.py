@@ -31,6 +31,9 @@ def extract(
     channels_last: options.ChannelsLast = False,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
+    part: Annotated[
+        str | None, typer.Option("--part", help="2/8: the second of eight parts, for one of eight machines.")
+    ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Extract damaged shards again.")] = False,
 ) -> None:
     """Extract features into a store on disk; an interrupted run goes on where it stopped."""
@@ -44,6 +47,7 @@ def extract(
         output,
         console,
         kind=kind,
+        part=part,
         weights=weights,
         layer=layer,
         dtype=dtype,
@@ -67,16 +71,19 @@ def extract_to(
     console: Console,
     *,
     kind: str | None = None,
+    part: str | None = None,
     weights: Path | None = None,
     **how: Any,
 ) -> FeatureStore:
     """Extract with a progress bar; Ctrl-C says what is kept and how to go on."""
     from ..data import open_source
+    from ..data.part import part_of
     from ..features.extract import extract
     from ..models import load_model
     from .progress import progress_bar
 
     source = open_source(data, kind=kind)  # before the model: a wrong path is known at once
+    source = source if part is None else part_of(source, part)
     loaded = load_model(model, weights=weights)
     weights_file = None if weights is None else str(weights.resolve())
     done = (0, 0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from ..errors import InputError
 from . import options
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
 _LOOKED_AT = 10_000
 # Below this share of agreement head and labels most likely count different classes.
 _AGREES = 0.2
+# From this share on it has most likely been trained on them.
+_LEARNT = 0.99
 
 
 def fit(
-    data: Annotated[str, typer.Option("--data", help="In-distribution images, or a feature store.")],
+    data: Annotated[
+        list[str],
+        typer.Option("--data", help="In-distribution images, or a feature store; more than once for parts."),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The guard: guard.safetensors.")],
     model: Annotated[
         str | None, typer.Option("--model", help="What model; a feature store knows its own.")
@@ -34,7 +40,7 @@ def fit(
     kind: options.Kind = None,
     detector: Annotated[
         str | None,
-        typer.Option("--detector", help="The score: `theodolite detectors`."),
+        typer.Option("--detector", help="The score: `theodolite detectors`; options as in knn?k=50."),
     ] = None,
     shaping: Annotated[str | None, typer.Option("--shaping", help="Shape features first: react:80.")] = None,
     calibration_data: Annotated[
@@ -44,6 +50,9 @@ def fit(
     calibration_share: Annotated[
         float, typer.Option("--calibration-share", help="Share of the data held out to calibrate on.")
     ] = 0.2,
+    class_names: Annotated[
+        str | None, typer.Option("--class-names", help="A file with a name a line, or names with commas.")
+    ] = None,
     false_alarm_rate: options.FalseAlarmRate = None,
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
@@ -55,57 +64,100 @@ def fit(
 ) -> None:
     """Fit a detector on in-distribution data, calibrate it on held-out data, and save the guard."""
     from ..calibration import check_rate
+    from ..data import open_source
     from ..evaluation import head_accuracy
     from ..features.extract import Running
+    from ..features.store import StoreParts, is_store
     from ..guard import FALSE_ALARM_RATE, Guard
+    from ..holdout import check_share
+    from ..models.names import read_names
 
     console = Console()
-    if false_alarm_rate is not None:
-        check_rate(false_alarm_rate)
+    check_rate(FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate)
+    check_share(calibration_share)
+    require_place(output)
+    names = None if class_names is None else read_names(class_names)
     chosen = make_detector(detector, shaping, console)
     running = Running(device, workers, autocast, channels_last, skip_unreadable)
     how = {"layer": layer, "batch_size": batch_size, "limit": limit, "running": running}
-    store = features_of(data, model, weights, kind, console, how)
-    require_labels(store)
+    paths = [*data, *([] if calibration_data is None else [calibration_data])]
+    if len(set(paths)) < len(paths):
+        raise InputError(
+            "the same data is named twice: parts to fit on, and data to calibrate on, must differ"
+        )
+    for path in paths:
+        if not is_store(path):
+            open_source(path, kind=kind)  # a wrong path is known at once
+    parts = [features_of(path, model, weights, kind, console, how) for path in data]
+    for part in parts:
+        require_same_model(parts[0], part)
+        require_labels(part)
+    store = parts[0] if len(parts) == 1 else StoreParts(parts)
     held_out = None
     if calibration_data is not None:
         held_out = features_of(calibration_data, model, weights, kind, console, how)
-        require_same_model(store, held_out)
+        require_same_model(parts[0], held_out)
     guard = Guard.fit(
         store,
         head=store.head,
         detector=chosen,
         calibration=held_out,
         calibration_share=calibration_share,
-        class_names=store.class_names,
-        provenance=provenance_of(store, weights),
+        class_names=store.class_names if names is None else names,
+        provenance=provenance_of(parts[0], weights),
         false_alarm_rate=FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate,
     )
     guard.save(output)
-    right = head_accuracy(store.head, store, rows=_LOOKED_AT)
     fitted_on = len(store) if held_out is not None else len(store) - len(guard.calibration)
+    low, high = guard.calibration.rate_interval(guard.false_alarm_rate)
     console.print(
         f"{chosen.record.title} fitted on {fitted_on:,} samples, calibrated on {len(guard.calibration):,}: "
         f"score below {guard.calibration.threshold(guard.false_alarm_rate):.4g} is OOD "
-        f"(at most {100 * guard.false_alarm_rate:g} % false alarms). Guard in {output}",
+        f"(at most {100 * guard.false_alarm_rate:g} % false alarms on average; this guard, with probability "
+        f"0.9, {100 * low:.1f} to {100 * high:.1f} %). Guard in {output}",
         highlight=False,
         soft_wrap=True,
     )
-    if right is not None:
-        hint = (
-            ""
-            if right > _AGREES
-            else " (a folder's labels number its own sub-folders, not the model's classes)"
+    _say_agreement(head_accuracy(store.head, store, rows=_LOOKED_AT), held_out is None, console)
+
+
+def _say_agreement(right: float | None, own_share: bool, console: Console) -> None:
+    """How often the classifier agrees with the labels, and what that may mean."""
+    if right is None:
+        return
+    console.print(f"the classifier agrees with {100 * right:.1f} % of the labels", highlight=False)
+    if right <= _AGREES:
+        warn(console, "a folder's labels number its own sub-folders, not the model's classes")
+    if right >= _LEARNT and own_share:
+        warn(
+            console,
+            "the classifier seems to have been trained on this data. Then new data scores lower, and more of "
+            "it is flagged than promised: pass data it has not seen as --calibration-data",
         )
-        console.print(f"the classifier agrees with {100 * right:.1f} % of the labels{hint}", highlight=False)
+
+
+def warn(console: Console, text: str) -> None:
+    console.print(f"[yellow]note:[/yellow] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def require_place(output: Path) -> None:
+    """The folder of a file to be written must be there before the work is done."""
+    if not output.parent.is_dir():
+        raise InputError(f"the folder {output.parent} does not exist: create it first")
 
 
 def make_detector(name: str | None, shaping: str | None, console: Console) -> Detector:
     """A detector by name, behind a shaping where one is asked for."""
+    from ..benchmarks.entries import parse_entries
     from ..detectors import RECOMMENDED, Detector, create
 
-    name = name or RECOMMENDED
-    detector = create(name) if shaping is None else create(name, shaping=shaping)
+    (entry,) = parse_entries([name or RECOMMENDED], shapings=())
+    if shaping is not None and entry.shaping is not None:
+        raise InputError(f"{name} names a shaping already: leave --shaping out")
+    options = dict(entry.chosen)
+    if shaping is not None or entry.shaping is not None:
+        options["shaping"] = shaping or entry.shaping
+    detector = create(entry.name, **options)
     if type(detector).prepare is not Detector.prepare:
         console.print(
             f"note: a guard works from the features of unchanged inputs; the nudge {detector.record.title} "

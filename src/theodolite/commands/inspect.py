@@ -106,6 +106,8 @@ def _guard_facts(tensors: dict[str, Tensor], description: dict[str, Any]) -> dic
     facts["head"] = "in the file" if "head.weight" in tensors else "taken from the model"
     facts["calibration"] = f"{len(calibration):,} held-out scores"
     facts["threshold"] = f"{calibration.threshold(rate):.6g} at a false-alarm rate of {rate:g}"
+    low, high = calibration.rate_interval(rate)
+    facts["its own rate"] = f"between {100 * low:.1f} and {100 * high:.1f} % with probability 0.9"
     facts["class names"] = (
         "none" if names is None else f"{' | '.join(names[:5])}{' | …' if len(names) > 5 else ''}"
     )

@@ -42,6 +42,7 @@ def reproduce(
     folder = data_root(root)
     if not names:
         console.print(overview(folder))
+        console.print(experiments_table(folder))
         return
     chosen, wanted = resolve(names)
 
@@ -80,7 +81,8 @@ def _draw(item: Item, context: Context, output: Path, console: Console) -> None:
 
 
 def _say_missing(console: Console, item: Item, root: Path | None) -> None:
-    stand_ins = ", ".join(item.stand_ins) or "none"
+    drawn = ["the figure"] * _drawable(item, root)
+    stand_ins = ", ".join([*drawn, *item.stand_ins]) or "none"
     console.print(Text.assemble((f"{item.name}: ", "bold"), item.title), soft_wrap=True)
     missing = item.missing(root)
     for line in missing:
@@ -116,9 +118,34 @@ def overview(root: Path | None) -> Table:
     tried = experiments()
     for item in items().values():
         missing = item.missing(root)
-        runs = "" if not item.pairs else "yes" if not missing else "in part" if item.runnable(root) else "no"
+        able = [name for name in item.stand_ins if not tried[name].missing(root)]
+        drawn = _drawable(item, root)
+        if item.pairs:
+            runs = "yes" if not missing else "in part" if item.runnable(root) else "no"
+        else:
+            runs = "yes" if drawn or able else "no"
         short = [line.split(":")[0] for line in missing]
         more = f" and {len(short) - _SHOWN} more" if len(short) > _SHOWN else ""
-        able = [name for name in item.stand_ins if not tried[name].missing(root)]
-        table.add_row(item.name, runs, Text(", ".join(short[:_SHOWN]) + more), ", ".join(able))
+        instead = ["the figure"] * drawn + able
+        table.add_row(item.name, runs, Text(", ".join(short[:_SHOWN]) + more), ", ".join(instead))
+    return table
+
+
+def _drawable(item: Item, root: Path | None) -> bool:
+    from ..benchmarks.drawings import DRAWINGS
+
+    needs, draw = DRAWINGS.get(item.name, ((), None))
+    return draw is not None and not any(need.missing(root) for need in needs)
+
+
+def experiments_table(root: Path | None) -> Table:
+    """Every experiment by name: whether it can run."""
+    from ..benchmarks.experiments import experiments
+
+    table = Table(box=SIMPLE_HEAD, title="Experiments on the data at hand", title_justify="left")
+    table.add_column("name", no_wrap=True, style="bold")
+    table.add_column("runs here", no_wrap=True)
+    table.add_column("what")
+    for experiment in experiments().values():
+        table.add_row(experiment.name, "no" if experiment.missing(root) else "yes", experiment.title)
     return table

@@ -37,7 +37,7 @@ class Summary:
         rate, share = self.guard.false_alarm_rate, self.flagged / max(1, self.count)
         lines = [
             f"{self.flagged:,} of {self.count:,} flagged as OOD ({100 * share:.1f} %); "
-            f"of in-distribution inputs at most {100 * rate:g} % would be"
+            f"of inputs like the calibration data about {100 * rate:g} % or fewer would be"
         ]
         if skipped:
             more = f" and {len(skipped) - _NAMED:,} more" if len(skipped) > _NAMED else ""

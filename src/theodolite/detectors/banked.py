@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..bank import ALL_ROWS
 from ..errors import InputError
-from ..features.store import FeatureStore
+from ..features.store import FeatureStore, is_store
 from ..head import Head
 from ..neighbours import query_rows
 from ..reference import Reference
@@ -42,7 +42,7 @@ class Banked(Detector):
         self.fraction = fraction
         self.seed = seed
         self.bank_seed = seed
-        self.store = None if store is None else str(store)
+        self.store = None if store is None else str(Path(store).expanduser().resolve())
         self._stored: StoredBank | None = None
 
     @property
@@ -78,6 +78,10 @@ class Banked(Detector):
         """Open the store that was fitted on; one that changed, or of another width, is refused."""
         if self.store is None:
             return
+        if not is_store(self.store):
+            raise InputError(
+                f"the bank of {self._name} is the feature store {self.store}, which is not there"
+            )
         bank = StoredBank(self.store, self._seen, self.chosen)
         bank.require(self.store_identity)
         if bank.store.width != self.width:

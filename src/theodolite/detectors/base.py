@@ -261,7 +261,8 @@ class Detector(nn.Module):
 
     @property
     def _name(self) -> str:
-        return self.record.title
+        record = getattr(type(self), "record", None)
+        return type(self).__name__ if record is None else str(record.title)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.options().items())

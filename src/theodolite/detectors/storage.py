@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..errors import FormatError, NotFittedError
+from ..errors import FormatError, InputError, NotFittedError
 from ..files import read_tensors, write_tensors
 from ..head import Head
 from .base import Detector
@@ -38,6 +38,11 @@ def pack(detector: Detector) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Everything a fitted detector is: its buffers (the head's begin with ``head.``) and a description."""
     if detector.width is None:
         raise NotFittedError(f"{detector.record.title} is not fitted: there is nothing to save")
+    if not hasattr(type(detector), "record"):
+        raise InputError(
+            f"{type(detector).__name__} is not registered: decorate the class with "
+            f"theodolite.detectors.registry.register, which gives it the name it is stored under"
+        )
     description = {
         "detector": detector.record.name,
         "options": detector.options(),

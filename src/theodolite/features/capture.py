@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -79,6 +79,16 @@ class Capture:
             )
         return call.features, logits
 
+    def over(self, batches: Iterable[Any]) -> Captured:
+        """The features of batches of a loader, images or (images, labels, …), for `fit` and `Guard.fit`:
+
+            capture = Capture(model)
+            guard = Guard.fit(capture.over(loader), head=capture.head)
+
+        They are computed anew in every pass; the head is known at once.
+        """
+        return Captured(self, batches)
+
     def _settle(self, layers: dict[str, HeadLayer], calls: dict[str, Call], logits: Tensor) -> None:
         """Find the head on the first batch, and check that it explains the logits."""
         if self._layer is None:
@@ -103,6 +113,28 @@ class Capture:
                 "the head is not known yet: call the capture on one batch first, or name the layer "
                 "(Capture(model, layer='fc'))"
             )
+
+
+class Captured:
+    """The batches of a loader as (features, labels), as often as it is read."""
+
+    def __init__(self, capture: Capture, batches: Iterable[Any]) -> None:
+        if isinstance(batches, Iterator):
+            raise CaptureError(
+                "the batches are an iterator, which can be read once: pass the DataLoader, or a list"
+            )
+        self.capture = capture
+        self.batches = batches
+        if capture._head is None:
+            for _ in self:
+                break
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
+        for batch in self.batches:
+            images, *rest = batch if isinstance(batch, tuple | list) else (batch,)
+            home = next(self.capture.model.parameters(), images)
+            features, _ = self.capture(images.to(home.device))
+            yield features, rest[0] if rest else None
 
 
 def _the_one(calls: dict[str, Call], logits: Tensor) -> str:

@@ -72,7 +72,7 @@ def extract(
         shard_rows=shard_rows,
         batch_size=batch_size,
     )
-    shards = [*(_repairs(writer, capture) if repair else []), *writer.missing()]
+    shards = sorted({*(_repairs(writer, capture) if repair else []), *writer.missing()})
     done = recipe.samples - sum(len(writer.samples(index)) for index in shards)
     progress(done, recipe.samples)
     size = batch_size or writer.manifest.batch_size

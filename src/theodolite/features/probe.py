@@ -34,7 +34,12 @@ def probe(loaded: LoadedModel, layer: str | None = None, device: torch.device | 
     except RuntimeError as error:
         if isinstance(error, CaptureError):
             raise
+        remedy = (
+            ". Let the factory return (model, preprocess), or say what it takes: ?size=28&mean=0 is grey"
+            if loaded.spec.startswith("python:")
+            else ""
+        )
         raise InputError(
-            f"{loaded.spec} does not take images of shape {loaded.input_shape}: {error}"
+            f"{loaded.spec} does not take images of shape {loaded.input_shape}: {error}{remedy}"
         ) from error
     return capture

@@ -67,6 +67,9 @@ class FeatureStore:
                 f"{self.path} is incomplete: {done:,} of {total:,} samples are extracted. "
                 f"Remedy: run the same extraction again, it goes on where it stopped"
             )
+        absent = [] if incomplete_ok else absent_shards(self.path, self.manifest)
+        if absent:
+            raise damaged_error(self.path, absent)
         self.head = self._read_head()
         self._checked: set[int] = set()
 
@@ -156,6 +159,36 @@ class FeatureStore:
             raise FormatError(f"{path} is missing or damaged: run the same extraction again with --repair")
         tensors, description = read_tensors(path, HEAD_FORMAT, sealed=False)
         return Head(tensors["weight"], tensors["bias"], unit_features=description["unit_features"])
+
+
+class StoreParts:
+    """Several stores of one model as one: the parts that machines extracted each by itself."""
+
+    def __init__(self, parts: Sequence[FeatureStore]) -> None:
+        for part in parts:
+            if not part.head.equals(parts[0].head):
+                raise InputError(
+                    f"{part.path} and {parts[0].path} are features of models with different heads"
+                )
+        self.parts = tuple(parts)
+        self.head = parts[0].head
+        self.labelled = all(part.labelled for part in parts)
+        named = {part.class_names for part in parts}
+        self.class_names = named.pop() if len(named) == 1 else None
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None, Tensor]]:
+        """Labels are None unless every sample of every part has one."""
+        for part in self.parts:
+            for features, labels, ids in part:
+                yield features, labels if self.labelled else None, ids
+
+
+def absent_shards(folder: Path, manifest: Manifest) -> list[int]:
+    """Shards that were written and whose files are gone."""
+    return [index for index in range(len(manifest.shards)) if not (folder / shard_name(index)).is_file()]
 
 
 def require_recipe(path: Path, manifest: Manifest, wanted: Recipe | None) -> None:

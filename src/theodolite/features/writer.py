@@ -19,7 +19,15 @@ from ..errors import InputError, StorageError
 from ..files import tensor_bytes, write_bytes
 from ..head import Head
 from .manifest import FILE, Manifest, Recipe, ShardRecord, shard_name
-from .store import HEAD_FILE, HEAD_FORMAT, SHARD_FORMAT, UNLABELLED, FeatureStore, require_recipe
+from .store import (
+    HEAD_FILE,
+    HEAD_FORMAT,
+    SHARD_FORMAT,
+    UNLABELLED,
+    FeatureStore,
+    absent_shards,
+    require_recipe,
+)
 
 SHARD_ROWS = 1024
 BATCH_SIZE = 64
@@ -88,8 +96,9 @@ class StoreWriter:
         write_bytes(self.folder / HEAD_FILE, _head_bytes(head))
 
     def missing(self) -> list[int]:
-        """Shards that are not written yet."""
-        return list(range(len(self.manifest.shards), self.manifest.shards_needed))
+        """Shards that are not written yet, or whose files are gone."""
+        later = range(len(self.manifest.shards), self.manifest.shards_needed)
+        return [*absent_shards(self.folder, self.manifest), *later]
 
     def damaged(self) -> list[int]:
         """Shards that were written and are not whole any more."""

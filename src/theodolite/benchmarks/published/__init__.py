@@ -134,6 +134,13 @@ def list_tables() -> list[str]:
 
 
 @cache
+def backbones() -> tuple[str, ...]:
+    """The backbones that some table has a number for, sorted."""
+    cells = (cell for name in list_tables() for cell in load_table(name).cells())
+    return tuple(sorted({cell.backbone for cell in cells if cell.backbone not in (None, AVERAGE)}))
+
+
+@cache
 def load_table(name: str) -> PublishedTable:
     """The table called `name`, one of `list_tables()`."""
     if name not in list_tables():
