@@ -37,8 +37,9 @@ def head_accuracy(head: Head, batches: Iterable[Batch], *, rows: int | None = No
     for features, labels, _ in batches:
         if labels is None or (rows is not None and seen >= rows):
             break
+        known = labels >= 0
         right += int((head(as_float(features)).argmax(dim=1) == labels).sum())
-        seen += len(labels)
+        seen += int(known.sum())
     return right / seen if seen else None
 
 

@@ -61,7 +61,7 @@ def train_probe(
         torch.manual_seed(seed)
         layer = nn.Linear(blocks.width, classes).to(device)
     optimiser = torch.optim.Adam(layer.parameters(), lr=learning_rate)
-    milestones = [round(epochs / 3), round(2 * epochs / 3)]
+    milestones = [max(1, round(epochs / 3)), max(1, round(2 * epochs / 3))]
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones, gamma=0.5)
     rng = torch.Generator().manual_seed(seed)
     for epoch in range(1, epochs + 1):

@@ -40,7 +40,7 @@ def test_bench_on_pictures_of_ones_own_then_from_the_stores_alone(pictures: Path
     assert results["models"][MODEL]["samples"] == {"id_fit": 120, "id_test": 60, "far": 45}
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64" in page, "samples are shown"
-    stores = next((tmp_path / "cache" / "bench" / "own").iterdir())
+    (stores,) = (tmp_path / "cache" / "bench").glob("own-*/*")
     moved = tmp_path / "elsewhere"
     stores.rename(moved)
     second = run("bench", f"features:{moved}", "--cache", tmp_path / "new", "-o", tmp_path / "again")
@@ -72,6 +72,9 @@ def test_mistakes_on_the_command_line_are_one_paragraph(pictures: Path, tmp_path
         (("bench", "mnist", "--model", MODEL, "--root", tmp_path), "id_fit is missing"),
         (own(pictures, tmp_path, "--detector", "orra"), "did you mean 'ora'"),
         (own(pictures, tmp_path, "--weights", "other=file"), "none of the models"),
+        (own(pictures, tmp_path, "--ood", "fog=nowhere"), "nowhere does not exist"),
+        (own(pictures, tmp_path, "--ood", f"far={pictures / 'test'}"), "have the same name"),
+        (own(pictures, tmp_path, "--detector", "odin?noise=0.01"), "noise has no effect here"),
     ):
         out = run(*args)
         assert out.code == 2, (args, out)

@@ -99,6 +99,9 @@ def _parse(text: str, settings: Mapping[str, Mapping[str, Any]]) -> Entry:
     if unknown:
         known = ", ".join(name for name in takes if name not in ("self", "shaping")) or "none"
         raise InputError(f"{text}: {record.title} has no option {unknown[0]!r}; options: {known}")
+    fixed = sorted(set(chosen) & set(_FROM_FEATURES.get(record.name, {})))
+    if fixed:
+        raise InputError(f"{text}: {fixed[0]} has no effect here, features are those of unchanged inputs")
     given = {**_FROM_FEATURES.get(record.name, {}), **settings.get(record.name, {})}
     entry = Entry(record.name, chosen, given, shaping)
     entry.build()

@@ -76,8 +76,12 @@ class FileSet:
 
     @property
     def samples(self) -> str:
-        """A file knows its samples by their row only."""
-        return f"{self.path.stem}: {len(self)} rows"
+        """A file knows its samples by their row, and by their labels where it has them."""
+        digest = hashlib.sha256()
+        for _, labels, _ in self if self.labelled else ():
+            assert labels is not None
+            digest.update(labels.numpy().tobytes())
+        return f"{self.path.stem}: {len(self)} rows, labels {digest.hexdigest()}"
 
 
 class StoreSet:
@@ -144,9 +148,14 @@ def read_about(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
     if not path.is_file():
         return {}
-    about = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(about, dict):
-        raise FormatError(f"{path} must hold a JSON object with protocol and backbone")
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FormatError(f"{path} is not JSON: {error}") from error
+    if not isinstance(about, dict) or not all(
+        about.get(key) is None or isinstance(about[key], str) for key in ("name", "protocol", "backbone")
+    ):
+        raise FormatError(f"{path} must hold a JSON object with name, protocol and backbone, each a text")
     return about
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,12 @@ _TERMINAL = ("", "bold", "underline")
 _MARKDOWN = ("{}", "**{}**", "<u>{}</u>")
 _LATEX = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
 _LATEX_SIGNS = {
+    "\\": r"\textbackslash{}",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
     "&": r"\&",
     "%": r"\%",
     "_": r"\_",
@@ -44,7 +51,7 @@ def terminal_table(grid: Grid) -> Table:
     table.add_column("score", no_wrap=True)
     for column in grid.columns:
         # On a narrow terminal a cell may take another line, but never lose a digit.
-        table.add_column(column, justify="right", overflow="fold")
+        table.add_column(Text(column), justify="right", overflow="fold")
     for label, row in grid.rows:
         table.add_row(Text(label), *(_terminal_cell(cell) for cell in row))
     return table
@@ -58,13 +65,14 @@ def _terminal_cell(cell: GridCell) -> Text:
 
 def markdown(results: Mapping[str, Any]) -> str:
     """All tables of a run, with the command that made them."""
-    lines = [f"# {results['title']}", "", f"Made by `{results['command']}`.", ""]
+    lines = [f"# {marked_down(results['title'])}", "", f"Made by {code(results['command'])}.", ""]
     for model, facts in results["models"].items():
-        counts = ", ".join(f"{name} {count:,}" for name, count in facts["samples"].items())
+        counts = ", ".join(f"{marked_down(name)} {count:,}" for name, count in facts["samples"].items())
         accuracy = "" if facts["accuracy"] is None else f"; ID accuracy {printed(facts['accuracy'])} %"
-        lines += [f"**{model}**: D = {facts['width']:,}, C = {facts['classes']:,}; {counts}{accuracy}.", ""]
+        size = f"D = {facts['width']:,}, C = {facts['classes']:,}"
+        lines += [f"**{marked_down(model)}**: {size}; {counts}{accuracy}.", ""]
     for grid in grids(results):
-        lines += [f"## {grid.title}", "", *_markdown_rows(grid), "", f"{grid.legend}.", ""]
+        lines += [f"## {marked_down(grid.title)}", "", *_markdown_rows(grid), "", f"{grid.legend}.", ""]
     if notes := left_out(results):
         lines += ["Left out:", "", *(f"- {note}" for note in notes), ""]
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
@@ -72,13 +80,28 @@ def markdown(results: Mapping[str, Any]) -> str:
 
 
 def _markdown_rows(grid: Grid) -> list[str]:
-    lines = ["| score | " + " | ".join(grid.columns) + " |", "|---|" + "---:|" * len(grid.columns)]
+    heads = " | ".join(marked_down(column) for column in grid.columns)
+    lines = [f"| score | {heads} |", "|---|" + "---:|" * len(grid.columns)]
     for label, row in grid.rows:
         cells = [
             " ".join(filter(None, (_MARKDOWN[cell.rank].format(cell.value), cell.extras))) for cell in row
         ]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+        lines.append(f"| {marked_down(label)} | " + " | ".join(cells) + " |")
     return lines
+
+
+def marked_down(text: str) -> str:
+    """A name as text of a Markdown table: no cell, tag or code begins in it."""
+    for sign, written in (("&", "&amp;"), ("<", "&lt;"), ("|", r"\|"), ("`", r"\`")):
+        text = text.replace(sign, written)
+    return text
+
+
+def code(text: str) -> str:
+    """As code, fenced by more backticks than it has."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"`{text}`"
 
 
 def left_out(results: Mapping[str, Any]) -> list[str]:

@@ -35,14 +35,20 @@ def write_reports(
     outcome: Outcome, folder: Path, *, picture: Picture = lambda _set, _row: None
 ) -> list[Path]:
     """``report.html``, or one a model where there are several. ``picture`` gives a sample's image, if any."""
-    several = len(outcome.scores) > 1
+    shown = [model for model in outcome.scores if outcome.scores[model].values]
+    names = ["report.html"] if len(outcome.scores) == 1 else _names(shown)
     return [
-        write_report(
-            report_data(outcome, model, picture),
-            folder / (f"report-{_slug(model)}.html" if several else "report.html"),
-        )
-        for model in outcome.scores
-        if outcome.scores[model].values
+        write_report(report_data(outcome, model, picture), folder / name)
+        for model, name in zip(shown, names, strict=False)
+    ]
+
+
+def _names(models: Sequence[str]) -> list[str]:
+    """A file name a model; those that would be called the same are numbered."""
+    slugs = [_slug(model) for model in models]
+    return [
+        f"report-{slug}{f'-{slugs[:place].count(slug) + 1}' if slug in slugs[:place] else ''}.html"
+        for place, slug in enumerate(slugs)
     ]
 
 
@@ -56,13 +62,15 @@ def report_data(outcome: Outcome, model: str, picture: Picture = lambda _set, _r
     if subject is not None and _HIGHLIGHT in found.metrics:
         suspicious, deceptive = _telling(subject, found, picture)
     accuracy = facts.get("accuracy")
+    published = _published(outcome, model)
     return ReportData(
         title=f"{results['title']}: {model}" if len(outcome.scores) > 1 else results["title"],
         evaluation=found,
         id_name="held-out ID data",
         summary=_summary(outcome, model),
         accuracy=None if accuracy is None else accuracy / 100,
-        published=_published(outcome, model),
+        published={key: float(text.rstrip("†")) for key, text in published.items()},
+        doubtful={key for key, text in published.items() if text.endswith("†")},
         suspicious_id=suspicious,
         deceptive_ood=deceptive,
         environment=environment(),
@@ -93,10 +101,10 @@ def _summary(outcome: Outcome, model: str) -> list[str]:
     return lines + [f"{label} is left out: {reason}" for label, reason in refused.items()]
 
 
-def _published(outcome: Outcome, model: str) -> dict[tuple[str, str, str], float]:
-    """The same printed numbers that the tables show, without their marks."""
+def _published(outcome: Outcome, model: str) -> dict[tuple[str, str, str], str]:
+    """The same printed numbers that the tables show."""
     return {
-        (label, column, grid.metric): float(cell.published.rstrip("†"))
+        (label, column, grid.metric): cell.published
         for grid in grids(outcome.results)
         if grid.model == model and grid.metric in TABLED
         for label, row in grid.rows
@@ -162,7 +170,8 @@ def _rows(rows: FeatureSet, wanted: Sequence[int]) -> tuple[Tensor, Tensor | Non
         for row in range(start, start + len(batch)):
             if row in places:
                 features[places[row]] = batch[row - start].float()
-                labels[places[row]] = None if batch_labels is None else int(batch_labels[row - start])
+                label = -1 if batch_labels is None else int(batch_labels[row - start])
+                labels[places[row]] = None if label < 0 else label
         start += len(batch)
     known = [label for label in labels if label is not None]
     return torch.stack(features), torch.tensor(known) if len(known) == len(wanted) else None

@@ -22,7 +22,7 @@ from ..detectors import Detector, fit_many
 from ..errors import FormatError, InputError
 from ..files import read_tensors, write_tensors
 from .entries import Entry
-from .feature_sets import FeatureSet, head_digest
+from .feature_sets import FeatureSet, StoreSet, head_digest
 from .protocols import TEST
 from .subjects import Subject
 
@@ -142,6 +142,8 @@ class Scorer:
             "rows": self.sets[name].digest,
             "entry": [entry.name, entry.options, entry.shaping],
         }
+        if "store" in entry.options:
+            decides["store"] = StoreSet(Path(entry.options["store"])).digest
         key = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
         return self.cache / f"{key[:32]}.safetensors"
 

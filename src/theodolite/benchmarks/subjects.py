@@ -6,6 +6,7 @@ again from there without the pictures (``theodolite bench features:FOLDER``).
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,9 @@ from .feature_sets import (
 from .protocols import FIT, PROTOCOLS, TEST, Part, Protocol
 
 Say = Callable[[str], None]
+AVERAGE = published.AVERAGE
+# Sources whose released weights are files of one's own.
+_FILES_ONLY = ("scl:", "oe:")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
         raise InputError(f"the feature folder {place} does not exist")
     fit, test = (_required(place, part) for part in (FIT, TEST))
     names = outlier_names(place)
+    if AVERAGE in names:
+        raise InputError(f"{place}: an OOD set cannot be called {AVERAGE!r}, tables use that name")
     if not names:
         raise InputError(f"{place} holds no OOD set: put NAME.safetensors with features beside id_test")
     ood = {outliers: _required(place, outliers) for outliers in names}
@@ -149,18 +155,21 @@ class Extraction:
         weights: Path | None = None,
         loaded: LoadedModel | None = None,
         backbone: str | None = None,
+        place: str | None = None,
     ) -> Subject:
         """The features of every set: extracted, resumed, or taken from complete stores.
 
-        A model at hand is passed as ``loaded``; then ``spec`` is only its name.
+        A model at hand is passed as ``loaded``; then ``spec`` is only its name. ``place`` names its folder.
         """
-        if loaded is None:
-            backbone = backbone_of(spec)
-        folder = self.cache / _slug(self.protocol.name) / _slug(spec)
+        if loaded is None and (weights is None or spelled(spec).startswith(_FILES_ONLY)):
+            backbone = backbone_of(spec)  # a checkpoint of one's own is not the paper's network
+        folder = self.cache / self._place() / _slug(place or spec)
         sets: dict[str, FeatureSet] = {}
         missing: dict[str, str] = {}
         for part in self.protocol.parts:
             source = part.open(self.root)
+            if source is None and part.card is None:
+                raise InputError(f"{part.name}: {part.path} does not exist (looked from {Path.cwd()})")
             if source is None:
                 kept = folder / part.name
                 if is_store(kept):
@@ -182,7 +191,16 @@ class Extraction:
                 progress=partial(self.progress, part.name),
             )
             sets[part.name] = StoreSet(folder / part.name)
+        if loaded is not None:
+            _require_features_of(loaded, sets)
         return self._complete(spec, backbone, folder, sets, missing)
+
+    def _place(self) -> str:
+        """The folder of the protocol; one's own are told apart by their paths."""
+        paths = [str(part.path.resolve()) for part in self.protocol.parts if part.path is not None]
+        if not paths:
+            return _slug(self.protocol.name)
+        return f"{_slug(self.protocol.name)}-{hashlib.sha256(chr(0).join(paths).encode()).hexdigest()[:12]}"
 
     def _complete(
         self,
@@ -220,6 +238,20 @@ class Extraction:
         if found is None:
             return f"{part.path} does not exist"
         return f"{found.detail}. How to get it: {found.card.obtain}"
+
+
+def _require_features_of(loaded: LoadedModel, sets: Mapping[str, FeatureSet]) -> None:
+    """Stores that stand in for absent pictures must be of the same model."""
+    for name, rows in sets.items():
+        recipe = rows.store.manifest.recipe if isinstance(rows, StoreSet) else None
+        if recipe is not None and (recipe.weights, recipe.preprocess) != (
+            loaded.digest,
+            loaded.preprocess_id,
+        ):
+            raise InputError(
+                f"{name}: its pictures are not here, and its store has features of other weights or another "
+                f"preprocessing than {loaded.spec}"
+            )
 
 
 def _slug(text: str) -> str:

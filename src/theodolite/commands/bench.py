@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -76,6 +77,7 @@ def bench(
     from ..benchmarks.forms import left_out, terminal_table
     from ..benchmarks.grid import grids
     from ..benchmarks.presence import data_root
+    from ..benchmarks.protocols import PROTOCOLS
     from ..benchmarks.reporting import write_reports
     from ..benchmarks.results import Intervals
     from ..benchmarks.runner import run, write_files
@@ -93,6 +95,12 @@ def bench(
     )
     gatherer = Gatherer(chosen, place, data_root(root), running, batch_size, console)
     subjects = gatherer.gather(subject_specs(protocol, model or []), parse_weights(weights or []))
+    if chosen is None:
+        # Feature folders say themselves which protocol they belong to, and with it which settings.
+        named = {subject.protocol for subject in subjects}
+        known = PROTOCOLS.get(str(named.pop())) if len(named) == 1 else None
+        settings = {} if known is None else known.options
+        entries = parse_entries(detector or [], shapings=shaping or [], settings=settings)
     with progress_bar(console, "scoring") as show:
         outcome = run(
             subjects,
@@ -142,7 +150,8 @@ def subject_specs(protocol: str | None, models: Sequence[str]) -> list[str]:
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, Path]:
-    return {name: Path(file) for name, file in (_pair(text, "--weights", "MODEL=FILE") for text in texts)}
+    pairs = (_pair(text, "--weights", "MODEL=FILE", last=True) for text in texts)
+    return {name: Path(file) for name, file in pairs}
 
 
 def title_of(protocol: Protocol | None, subjects: Sequence[Subject]) -> str:
@@ -151,12 +160,16 @@ def title_of(protocol: Protocol | None, subjects: Sequence[Subject]) -> str:
 
 def command_line(root: Path | None) -> str:
     """What was typed, with the data root by its variable: the same line works elsewhere."""
-    line = shlex.join(["theodolite", *sys.argv[1:]])
-    return line if root is None else line.replace(str(root), "$THEODOLITE_DATA")
+    if root is None:
+        return shlex.join(["theodolite", *sys.argv[1:]])
+    below = re.compile(rf"(^'?|[=:]){re.escape(str(root))}(?=/|$)")
+    words = [shlex.quote(word) for word in sys.argv[1:]]
+    return " ".join(["theodolite", *(below.sub(r"\1$THEODOLITE_DATA", word) for word in words)])
 
 
-def _pair(text: str, option: str, form: str) -> tuple[str, str]:
-    name, equals, value = text.rpartition("=")
+def _pair(text: str, option: str, form: str, *, last: bool = False) -> tuple[str, str]:
+    """The parts before and after the first, or the last, equals sign."""
+    name, equals, value = text.rpartition("=") if last else text.partition("=")
     if not equals or not name or not value:
         raise InputError(f"{option} {text!r} must have the form {form}")
     return name, value

@@ -116,7 +116,7 @@ def _draw(
     assert isinstance(ora, ORA)
     near = next(iter(pictures.ood))
     views = [
-        _median_view(ora, "ID: a digit {digit}, read as {predicted}", id_features, pictures.test),
+        _median_view(ora, "ID: a held-out digit, read as {predicted}", id_features, pictures.test),
         _median_view(ora, f"OOD ({near}), read as {{predicted}}", seen[near], pictures.ood[near]),
     ]
     return files + figures.save(figures.triangles(views), output / "triangle")
@@ -129,7 +129,7 @@ def _median_view(ora: ORA, title: str, rows: Tensor, images: Tensor) -> figures.
     sighting = ora.sight(rows[chosen : chosen + 1])
     predicted, other = int(sighting.predicted[0]), int(sighting.furthest[0])
     return figures.TriangleView(
-        title=f"{title.format(digit=predicted, predicted=predicted)}; furthest boundary {predicted}|{other}",
+        title=f"{title.format(predicted=predicted)}; furthest boundary {predicted}|{other}",
         angle=float(sighting.angle[0]),
         distance=float(sighting.distance[0]),
         centre_distance=float(sighting.centre_distance[0]),

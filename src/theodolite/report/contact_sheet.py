@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from PIL.Image import Image, Resampling
 
 from .figures import ID_COLOUR, INK, OOD_COLOUR, QUIET
+from .figures.style import literal
 
 _COLUMNS = 6
 # Inches, and the margin as a share of the width.
@@ -62,6 +63,7 @@ def contact_sheet(
 def save_sheet(figure: Figure, path: Path) -> Path:
     """Write a sheet as PNG: photographs do not belong in an SVG."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    literal(figure)
     figure.savefig(path, dpi=130, facecolor="white")
     return path
 

@@ -15,7 +15,7 @@ def evaluation_table(evaluation: Evaluation, *, title: str) -> Table:
     table.add_column("score", no_wrap=True)
     columns = [*evaluation.ood_names, "average"]
     for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(Text(column), justify="right", no_wrap=True)
     cells = {
         name: {column: _pair(evaluation, name, column) for column in columns} for name in evaluation.metrics
     }

@@ -30,7 +30,7 @@ from ..protocols import FIT, TEST
 from ..results import versions
 from ..scoring import Scorer
 from ..subjects import Subject, from_folder
-from .pictures import features_of, pictures
+from .pictures import digest_of, features_of, pictures
 from .registry import Context, Need, Produced, experiment
 
 FORMAT = "theodolite-confirmation/1"
@@ -82,9 +82,9 @@ def confirmation(context: Context) -> Produced:
         for network, make in NETWORKS.items():
             for seed in (context.seed + number for number in SEEDS):
                 context.say(f"confirmation: {task.name}, {network}, seed {seed}")
-                folder = (
-                    context.cache / "confirmation" / f"{task.name}, {network}, {EPOCHS} epochs, seed {seed}"
-                )
+                made_of = digest_of([*split.images.values(), *split.labels.values()], train, make)
+                name = f"{task.name}, {network}, {EPOCHS} epochs, seed {seed}, {made_of}"
+                folder = context.cache / "confirmation" / name
                 subject = _trained(task, split, make, seed, folder)
                 networks.append(
                     {

@@ -25,7 +25,7 @@ from ..results import versions
 from ..runner import Outcome, run
 from ..scoring import Scorer
 from ..subjects import Extraction, Subject
-from .pictures import pictures
+from .pictures import digest_of, pictures
 from .registry import Context, Need, Produced, experiment
 
 EPOCHS = 10
@@ -104,7 +104,8 @@ def distances(context: Context, subject: Subject) -> dict[str, Any]:
 
 def lenet_subject(context: Context) -> Subject:
     """LeNet-5 on the MNIST protocol; trained once, then its weights are kept."""
-    weights = context.cache / f"lenet5-mnist-{EPOCHS}-epochs-seed-{context.seed}.safetensors"
+    made_of = digest_of(pictures(context.root, "mnist", "train"), train, LeNet5)
+    weights = context.cache / f"lenet5-mnist-{EPOCHS}-epochs-seed-{context.seed}-{made_of}.safetensors"
     model = LeNet5(CLASSES)
     if weights.is_file():
         model.load_state_dict(read_tensors(weights, _WEIGHTS)[0])
@@ -147,4 +148,4 @@ def _loaded(name: str, model: nn.Module) -> LoadedModel:
 def _extracted(context: Context, name: str, loaded: LoadedModel, backbone: str | None) -> Subject:
     context.say(f"features of MNIST and its OOD sets under {name}")
     extraction = Extraction(protocol("mnist"), context.cache, context.root, batch_size=512)
-    return extraction.subject(name, loaded=loaded, backbone=backbone)
+    return extraction.subject(name, loaded=loaded, backbone=backbone, place=f"{name}-{loaded.digest[:12]}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 ID_COLOUR, OOD_COLOUR, INK, QUIET = "#2f6fb0", "#d9822b", "#222222", "#8a8a8a"
 # Told apart by people who see red and green alike; with the dashes also in grey print.
@@ -20,9 +21,17 @@ def save(figure: Figure, stem: Path, *, suffixes: Sequence[str] = (".png", ".svg
     stem.parent.mkdir(parents=True, exist_ok=True)
     # Not with_suffix: a stem such as "vit-b16.in21k" has a dot of its own.
     paths = [stem.with_name(stem.name + suffix) for suffix in suffixes]
+    literal(figure)
     for path in paths:
         figure.savefig(path, dpi=160, facecolor="white")
     return paths
+
+
+def literal(figure: Figure) -> None:
+    """Draw every text as it is: a dollar sign in the name of a data set begins no formula."""
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        text.set_parse_math(False)
 
 
 def panels(

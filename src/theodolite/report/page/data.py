@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...evaluation import Evaluation
@@ -29,7 +29,7 @@ class ReportData:
     """One run.
 
     published: percentages as printed, by (detector, OOD set or "average", metric), where detector and OOD
-        set are the names that the evaluation uses; may be empty.
+        set are the names that the evaluation uses; may be empty. Those in ``doubtful`` are marked with †.
     highlight: the detector that the page shows first, and that chose the sample cards; None is the first.
     digits: decimals of every printed percentage.
     """
@@ -40,6 +40,7 @@ class ReportData:
     summary: Sequence[str] = ()
     accuracy: float | None = None
     published: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    doubtful: Collection[tuple[str, str, str]] = ()
     suspicious_id: Sequence[SampleCard] = ()
     deceptive_ood: Sequence[SampleCard] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -55,4 +56,5 @@ class ReportData:
 
     def percent(self, share: float) -> str:
         """A share in [0, 1] as it is printed everywhere on the page."""
-        return f"{100 * share:.{self.digits}f}"
+        # Rounded as in the results first, so that a tie such as 14.855 falls to the same side everywhere.
+        return f"{round(100 * share, 6):.{self.digits}f}"

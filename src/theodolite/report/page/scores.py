@@ -52,8 +52,7 @@ def thinned_note(data: ReportData) -> str:
         return ""
     return (
         f"To keep this page small, {', '.join(large)} are drawn from {MOST:,} evenly spaced order "
-        f"statistics: the rates here may differ from the tables by up to {100 / MOST:.3f} points. "
-        "The tables are made from all scores."
+        f"statistics: the rates here may differ slightly from the tables, which are made from all scores."
     )
 
 

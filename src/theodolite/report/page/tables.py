@@ -94,6 +94,8 @@ def _table(data: ReportData, view: MetricView) -> str:
         for place, detector in enumerate(detectors)
     ]
     reading = "Measured, and small beside it as published. " if compared else ""
+    if any(metric == view.name for _, _, metric in data.doubtful):
+        reading += "† where the paper contradicts itself or leaves doubt. "
     return (
         f'<div class="table" role="tabpanel" id="table-{view.name}" aria-labelledby="tab-{view.name}">'
         f'<div class="scroll" tabindex="0"><table><caption>{view.title} in %</caption>'
@@ -112,8 +114,10 @@ def _head(name: str, direction: str) -> str:
 
 def _beside(data: ReportData, detector: str, column: str, metric: str) -> str:
     """The published number; an empty place where there is none keeps the measured ones under each other."""
-    published = data.published.get((detector, column, metric))
-    return f' <small title="published">{"" if published is None else f"{published:.{data.digits}f}"}</small>'
+    key = (detector, column, metric)
+    published, mark = data.published.get(key), "†" if key in data.doubtful else ""
+    shown = "" if published is None else f"{published:.{data.digits}f}{mark}"
+    return f' <small title="published">{shown}</small>'
 
 
 def _cell(printed: str, mark: str, beside: str) -> str:

@@ -1,0 +1,211 @@
+"""Where a benchmark could mislead: other settings, other samples, other names, stale scores."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file, save_file
+
+from command_server import run
+from made_folders import CLASSES, WIDTH, make_folder
+from theodolite.benchmarks import subjects
+from theodolite.benchmarks.entries import parse_entries
+from theodolite.benchmarks.experiments.pictures import digest_of
+from theodolite.benchmarks.feature_sets import FileSet
+from theodolite.benchmarks.forms import csv_text, latex, markdown, terminal_table
+from theodolite.benchmarks.grid import grids, printed
+from theodolite.benchmarks.protocols import own_protocol
+from theodolite.benchmarks.reporting import _names, report_data
+from theodolite.benchmarks.runner import run as run_bench
+from theodolite.benchmarks.scoring import Scorer
+from theodolite.benchmarks.subjects import Extraction, from_folder
+from theodolite.commands.bench import command_line
+from theodolite.demo.lenet import LeNet5, train
+from theodolite.errors import FormatError, InputError
+from theodolite.evaluation import head_accuracy
+from theodolite.report import figures
+from theodolite.report.page.tables import metric_tables
+
+MODEL = "python:small_models:Tiny?mean=0&size=8"
+
+
+def test_a_feature_folder_takes_the_settings_of_its_protocol(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "f", about={"protocol": "imagenet", "backbone": "vit-b16"})
+    done = run("bench", f"features:{folder}", "--detector", "knn", "-o", tmp_path, "--cache", tmp_path / "c")
+    assert done.code == 0, done.err
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["entries"]["KNN"]["options"]["k"] == 1000
+
+
+def test_a_checkpoint_of_ones_own_is_not_the_papers_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from small_models import Tiny
+
+    save_file(Tiny().state_dict(), tmp_path / "mine.safetensors")
+    for name in ("fit", "test", "far"):
+        pixels = np.random.default_rng(0).integers(0, 256, (30, 8, 8), dtype=np.uint8)
+        np.savez(tmp_path / f"{name}.npz", images=pixels, labels=np.arange(30) % 3)
+    paths = {name: str(tmp_path / f"{name}.npz") for name in ("fit", "test", "far")}
+    chosen = own_protocol(test=paths["test"], fit=paths["fit"], ood={"far": paths["far"]})
+    monkeypatch.setattr(subjects, "backbone_of", lambda _spec: "resnet50")
+    extraction = Extraction(chosen, tmp_path / "cache", None)
+    assert extraction.subject(MODEL).backbone == "resnet50"
+    assert extraction.subject(MODEL, tmp_path / "mine.safetensors").backbone is None
+
+
+def test_scores_from_another_bank_are_not_reused(tmp_path: Path) -> None:
+    """The entry is the same, the store behind it is not."""
+    bench = from_folder(make_folder(tmp_path / "f"))
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
+    entries = parse_entries([f"knn?k=5&store={tmp_path / 'bank'}"])
+    keys = []
+    for images in (pixels, 255 - pixels):
+        np.savez(tmp_path / "bank.npz", images=images, labels=np.arange(60) % 3)
+        made = run("extract", "--model", MODEL, "--data", tmp_path / "bank.npz", "-o", tmp_path / "bank")
+        assert made.code == 0, made.err
+        keys.append(Scorer(bench, entries, cache=tmp_path)._path(entries[0], "svhn"))
+        (tmp_path / "bank").rename(tmp_path / f"bank-{len(keys)}")
+    assert keys[0] != keys[1]
+
+
+def test_what_is_trained_from_is_in_the_name() -> None:
+    pictures = torch.zeros(3, 1, 28, 28)
+    known = digest_of([pictures], train, LeNet5)
+    assert digest_of([pictures.clone()], train, LeNet5) == known
+    assert digest_of([pictures + 1], train, LeNet5) != known
+    assert digest_of([pictures], train) != known
+
+
+# ---------------------------------------------------------------------- samples and labels
+
+
+def test_an_ensemble_of_permuted_samples_is_refused(tmp_path: Path) -> None:
+    folders = [make_folder(tmp_path / name) for name in "ab"]
+    path = folders[1] / "id_test.safetensors"
+    tensors = load_file(path)
+    order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
+    save_file({name: tensor[order].contiguous() for name, tensor in tensors.items()}, path)
+    with pytest.raises(InputError, match="same samples of id_test"):
+        run_bench(
+            [from_folder(folder) for folder in folders],
+            parse_entries(["msp"]),
+            title="",
+            command="",
+            ensemble=True,
+        )
+
+
+def test_rows_without_a_label_are_not_wrong(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "f")
+    subject = from_folder(folder)
+    tensors = load_file(folder / "id_test.safetensors")
+    labels = subject.head(tensors["features"].float()).argmax(dim=1)
+    labels[::2] = -1
+    save_file({"features": tensors["features"], "labels": labels}, folder / "id_test.safetensors")
+    assert head_accuracy(subject.head, FileSet(folder / "id_test.safetensors")) == 1.0
+
+
+# ---------------------------------------------------------------------- names
+
+
+NAMES = (r"a\input{x}^2~$", "p|q", "<script>alert(1)<", "fog[a]")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("names") / "f"
+    make_folder(folder)
+    for old, new in zip(("svhn", "isun", "places365", "textures"), NAMES, strict=True):
+        (folder / f"{old}.safetensors").rename(folder / f"{new}.safetensors")
+    return folder
+
+
+def test_names_stay_text_in_every_form(hostile: Path, tmp_path: Path) -> None:
+    outcome = run_bench(
+        [from_folder(hostile)], parse_entries(["msp", "ora"]), title="`t` <b>", command="run `x`"
+    )
+    results = outcome.results
+    tex, text = latex(results), markdown(results)
+    assert r"a\textbackslash{}input\{x\}\textasciicircum{}2\textasciitilde{}\$" in tex
+    assert r"\input" not in tex
+    assert "<script>" not in text
+    assert r"p\|q" in text
+    assert "`` run `x` ``" in text
+    header = next(line for line in text.splitlines() if line.startswith("| score"))
+    assert header.replace(r"\|", "").count("|") == 2 + len(NAMES) + 1
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(terminal_table(grids(results)[0]))
+    assert "fog[a]" in console.export_text()
+    assert all(name in csv_text(results) for name in NAMES)
+    found = report_data(outcome, results["cells"][0]["model"]).evaluation
+    for made in (figures.score_histograms(found, title="$x"), figures.roc_curves(found, title=NAMES[0])):
+        assert figures.save(made, tmp_path / "figure", suffixes=(".png",))[0].is_file()
+
+
+def test_reserved_names_and_broken_descriptions_are_refused(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "f")
+    for text, word in (("{bad", "is not JSON"), ('{"name": 7}', "each a text"), ("[]", "JSON object")):
+        (folder / "about.json").write_text(text)
+        with pytest.raises(FormatError, match=word):
+            from_folder(folder)
+    (folder / "about.json").unlink()
+    save_file({"features": torch.zeros(3, WIDTH)}, folder / "average.safetensors")
+    with pytest.raises(InputError, match="cannot be called 'average'"):
+        from_folder(folder)
+    assert from_folder(make_folder(tmp_path / "g")).head.classes == CLASSES
+
+
+def test_reports_of_models_that_are_spelt_alike() -> None:
+    names = _names(["a:b", "a b", "c", "a/b"])
+    assert names == ["report-a-b.html", "report-a-b-2.html", "report-c.html", "report-a-b-3.html"]
+
+
+@pytest.mark.parametrize(
+    ("root", "words", "line"),
+    [
+        (".", ["bench", "--root", ".", "-o", "out-root.d"], "bench --root $THEODOLITE_DATA -o out-root.d"),
+        (
+            "/data",
+            ["bench", "features:/data/x", "-o", "/database"],
+            "bench features:$THEODOLITE_DATA/x -o /database",
+        ),
+        ("/data", ["bench", "--ood", "fog=/data/fog"], "bench --ood fog=$THEODOLITE_DATA/fog"),
+    ],
+)
+def test_the_command_names_the_root_by_its_variable(
+    root: str, words: list[str], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["theodolite", *words])
+    assert command_line(Path(root)) == f"theodolite {line}"
+
+
+# ---------------------------------------------------------------------- the page
+
+
+def test_the_page_prints_the_digits_and_marks_of_the_tables(tmp_path: Path) -> None:
+    outcome = run_bench([from_folder(make_folder(tmp_path / "f"))], parse_entries([]), title="", command="")
+    model = outcome.results["cells"][0]["model"]
+    data = report_data(outcome, model)
+    for cell in outcome.results["cells"]:
+        found = data.evaluation
+        share = (
+            found.average(cell["entry"], "fpr95")
+            if cell["ood"] == "average"
+            else found.metrics[cell["entry"]][cell["ood"]].fpr95
+        )
+        assert data.percent(share) == printed(cell["fpr95"])
+    assert data.percent((0.0621 + 0.2350) / 2) == printed(14.855)
+    key = ("ORA", "average", "fpr95")
+    marked = type(data)(
+        title="", evaluation=data.evaluation, id_name="", published={key: 10.97}, doubtful={key}
+    )
+    assert "10.97†" in metric_tables(marked)
+    assert "contradicts itself" in metric_tables(marked)
