@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import theodolite
+from made_folders import make_folder
 from theodolite.detectors import detector_record
 
 pytest.importorskip("mlxtend", reason="the demo extra is not installed: pip install 'theodolite[demo]'")
@@ -66,3 +67,27 @@ def test_demo_from_the_shell(tmp_path: Path) -> None:
     page = report.read_text(encoding="utf-8")
     assert "Most deceptive OOD" in page
     assert auroc.strip() in page
+
+
+SCORE = """
+from theodolite import Detector
+from theodolite.detectors.registry import register
+
+@register("gap", title="Gap", paper="ours", year=2026, formula="l_1 - l_2")
+class Gap(Detector):
+    def _score(self, features, logits):
+        first, second = logits.topk(2, dim=1).values.unbind(1)
+        return first - second
+"""
+
+
+def test_a_score_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "my_scores.py").write_text(SCORE)
+    make_folder(tmp_path / "made")
+    bench = ("bench", "features:made", "--detector", "gap", "--cache", "cache", "-o", "out")
+    done = run("--import", "my_scores", *bench, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Gap" in done.stdout
+    refused = run("--import", "no_scores", *bench, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: --import no_scores")

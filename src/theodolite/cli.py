@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from ._version import __version__
 from .commands import register
-from .errors import TheodoliteError
+from .errors import InputError, TheodoliteError
 
 app = typer.Typer(
     name="theodolite",
@@ -32,12 +33,31 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _theodolite(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="A Python module with scores of your own (@register), imported first."),
+    ] = None,
 ) -> None:
-    pass
+    for name in modules or []:
+        _import(name)
+
+
+def _import(name: str) -> None:
+    """A module that lies in the working directory, or is installed."""
+    from .compat import import_module
+
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        import_module(name)
+    except ImportError as error:
+        raise InputError(
+            f"--import {name}: {error}. Check that it is installed or lies in the working directory"
+        ) from error
 
 
 @app.command()

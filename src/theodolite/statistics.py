@@ -174,7 +174,9 @@ class Statistics:
         """
         if self.needs.labels and labels is None:
             wanted = ", ".join(self.needs.names())
-            raise InputError(f"labels are missing: {wanted} cannot be had without; pass labels=")
+            raise InputError(
+                f"labels are missing: {wanted} cannot be had without them; pass data that has labels"
+            )
         if ids is None:
             ids = torch.arange(self.count, self.count + len(features))
         self.count += len(features)

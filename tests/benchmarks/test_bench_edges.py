@@ -23,6 +23,7 @@ from theodolite.benchmarks.forms import csv_text, latex, markdown, terminal_tabl
 from theodolite.benchmarks.grid import grids, printed
 from theodolite.benchmarks.protocols import own_protocol
 from theodolite.benchmarks.reporting import _names, report_data
+from theodolite.benchmarks.results import Intervals
 from theodolite.benchmarks.runner import run as run_bench
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.benchmarks.subjects import Extraction, from_folder
@@ -191,7 +192,13 @@ def test_the_command_names_the_root_by_its_variable(
 
 
 def test_the_page_prints_the_digits_and_marks_of_the_tables(tmp_path: Path) -> None:
-    outcome = run_bench([from_folder(make_folder(tmp_path / "f"))], parse_entries([]), title="", command="")
+    outcome = run_bench(
+        [from_folder(make_folder(tmp_path / "f"))],
+        parse_entries([]),
+        title="",
+        command="",
+        intervals=Intervals(20),
+    )
     model = outcome.results["cells"][0]["model"]
     data = report_data(outcome, model)
     for cell in outcome.results["cells"]:
@@ -203,6 +210,10 @@ def test_the_page_prints_the_digits_and_marks_of_the_tables(tmp_path: Path) -> N
         )
         assert data.percent(share) == printed(cell["fpr95"])
     assert data.percent((0.0621 + 0.2350) / 2) == printed(14.855)
+    page = metric_tables(data)
+    for cell in outcome.results["cells"]:
+        low, high = cell["intervals"]["auroc"]
+        assert f"[{printed(low)}, {printed(high)}]" in page
     key = ("ORA", "average", "fpr95")
     marked = type(data)(
         title="", evaluation=data.evaluation, id_name="", published={key: 10.97}, doubtful={key}

@@ -152,8 +152,16 @@ def test_unreadable_images_are_named_or_skipped_and_listed(tmp_path: Path) -> No
     assert run("fit", "--data", tmp_path / "store", "-o", guard, "--calibration-share", "0.7").code == 0
     assert_refused(run("score", *MODEL, guard, images, "-o", tmp_path / "scores.csv"), "cut.jpg")
     assert not list(tmp_path.glob("scores.csv*"))
+    for suffix in ("csv", "jsonl", "parquet"):
+        kept = tmp_path / f"kept.{suffix}"
+        assert run("score", *MODEL, guard, images, "--skip-unreadable", "-o", kept).code == 0
+    rows = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    unread = [row for row in rows if row["verdict"] == "unreadable"]
+    assert len(rows) == 63
+    assert sorted(Path(row["path"]).name for row in unread) == ["cut.jpg", "empty.png"]
+    assert all(row["score"] is None for row in unread)
     out = run("score", *MODEL, guard, images, "--skip-unreadable")
-    assert "2 unreadable, left out" in out.out
+    assert "2 unreadable, without verdict" in out.out
 
 
 def test_malformed_input_is_one_paragraph(folder: Path, tmp_path: Path) -> None:

@@ -71,6 +71,12 @@ def report_data(outcome: Outcome, model: str, picture: Picture = lambda _set, _r
         accuracy=None if accuracy is None else accuracy / 100,
         published={key: float(text.rstrip("†")) for key, text in published.items()},
         doubtful={key for key, text in published.items() if text.endswith("†")},
+        intervals={
+            (cell["entry"], cell["ood"], metric): (bounds[0], bounds[1])
+            for cell in results["cells"]
+            if cell["model"] == model
+            for metric, bounds in cell.get("intervals", {}).items()
+        },
         suspicious_id=suspicious,
         deceptive_ood=deceptive,
         environment=environment(),

@@ -14,7 +14,11 @@ Layer: TypeAlias = Annotated[
     str | None, typer.Option("--layer", help="Name of the last linear layer; found by itself if not given.")
 ]
 Kind: TypeAlias = Annotated[
-    str | None, typer.Option("--kind", help="Kind of the data; recognised by itself if not given.")
+    str | None,
+    typer.Option(
+        "--kind",
+        help="folder, flat, image, list, npy, npz, idx, cifar or saved; recognised by itself if not given.",
+    ),
 ]
 BatchSize: TypeAlias = Annotated[
     int | None, typer.Option("--batch-size", min=1, help="Images a forward pass (default 64).")

@@ -67,12 +67,24 @@ def score(
     )
     summary = Summary(judge, shown=_SHOWN)
     with open_sink(output) as sink, progress_bar(console, "scoring") as show:
+        told = 0
         for names, features in looker.features(paths):
             rows = verdict_rows(judge, names, features)
             sink.write(rows)
+            sink.write(unreadable_rows(looker.skipped[told:]))
+            told = len(looker.skipped)
             summary.add(rows)
             show(summary.count, looker.total)
+        sink.write(unreadable_rows(looker.skipped[told:]))
     summary.print(console, looker.skipped, output)
+
+
+def unreadable_rows(names: Sequence[str]) -> list[ScoreRow]:
+    """Every picture has a row, also one that could not be read and was to be skipped."""
+    from ..report.score_files import ScoreRow
+    from .summary import UNREADABLE
+
+    return [ScoreRow(name, None, None, None, None, UNREADABLE) for name in names]
 
 
 def verdict_rows(guard: Guard, names: Sequence[str], features: Tensor) -> list[ScoreRow]:

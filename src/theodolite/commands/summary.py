@@ -12,7 +12,7 @@ from rich.text import Text
 from ..guard import Guard
 from ..report.score_files import ScoreRow
 
-OOD, ID = "OOD", "ID"
+OOD, ID, UNREADABLE = "OOD", "ID", "unreadable"
 _NAMED = 5
 
 
@@ -41,7 +41,7 @@ class Summary:
         ]
         if skipped:
             more = f" and {len(skipped) - _NAMED:,} more" if len(skipped) > _NAMED else ""
-            lines.append(f"{len(skipped):,} unreadable, left out: {', '.join(skipped[:_NAMED])}{more}")
+            lines.append(f"{len(skipped):,} unreadable, without verdict: {', '.join(skipped[:_NAMED])}{more}")
         if output is not None:
             lines.append(f"all rows in {output}")
         for line in lines:
@@ -59,5 +59,5 @@ class Summary:
         for row in self.first:
             style = "bold yellow" if row.verdict == OOD else "green"
             cells = (f"{row.score:.4g}", f"{row.p_value:.3f}", Text(row.verdict, style=style))
-            table.add_row(Text(row.path), Text(row.name), *cells)
+            table.add_row(Text(row.path), Text(row.name or ""), *cells)
         return table

@@ -95,7 +95,11 @@ def _guard_line(evaluation: Evaluation) -> str:
     guard = Calibration(known[::2])
     flagged = {"other held-out digits": known[1::2], **evaluation.ood_scores[name]}
     shares = ", ".join(f"{100 * guard.is_ood(rows).mean():.1f} % of {who}" for who, rows in flagged.items())
-    return f"\nA guard with {name} (recommended), set to at most 5 % false alarms, flags {shares}"
+    low, high = guard.rate_interval()
+    return (
+        f"\nA guard with {name} (recommended), set to at most 5 % false alarms on average (this one, with "
+        f"probability 0.9, {100 * low:.1f} to {100 * high:.1f} %), flags {shares}"
+    )
 
 
 def _draw(

@@ -7,20 +7,23 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, get_type_hints
+from typing import Any, NamedTuple, Protocol, get_args, get_type_hints
 
 from ..errors import InputError, MissingExtraError
 from ..files import replacing
 
 
 class ScoreRow(NamedTuple):
-    """One sample's verdict; `name` is the predicted class in words where it has a name."""
+    """One sample's verdict; `name` is the predicted class in words where it has a name.
+
+    Of a picture that cannot be read there is nothing but the verdict that it is so.
+    """
 
     path: str
-    predicted: int
-    name: str
-    score: float
-    p_value: float
+    predicted: int | None
+    name: str | None
+    score: float | None
+    p_value: float | None
     verdict: str
 
 
@@ -87,6 +90,7 @@ def _parquet(path: Path) -> Iterator[Sink]:
     except ImportError as error:
         raise MissingExtraError("pyarrow", "parquet") from error
     kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
-    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in get_type_hints(ScoreRow).items()])
+    hints = get_type_hints(ScoreRow).items()
+    schema = pyarrow.schema([(name, kinds[(get_args(kind) or (kind,))[0]]) for name, kind in hints])
     with parquet.ParquetWriter(path, schema) as writer:
         yield _Parquet(pyarrow, writer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from ..detectors import detector_record, list_detectors
+from ..detectors import RECOMMENDED, detector_record, list_detectors
 from ..evaluation import Evaluation
 
 
@@ -59,5 +59,6 @@ def detectors_table() -> Table:
     for name in list_detectors():
         record = detector_record(name)
         needs = ", ".join(record.detector().needs.names()) or "head only"
-        table.add_row(name, Text(record.formula), needs, Text(f"{record.paper} ({record.year})"))
+        shown = Text(f"{name}\n(recommended)" if name == RECOMMENDED else name)
+        table.add_row(shown, Text(record.formula), needs, Text(f"{record.paper} ({record.year})"))
     return table

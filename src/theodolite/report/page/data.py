@@ -30,6 +30,7 @@ class ReportData:
 
     published: percentages as printed, by (detector, OOD set or "average", metric), where detector and OOD
         set are the names that the evaluation uses; may be empty. Those in ``doubtful`` are marked with †.
+    intervals: bootstrap intervals in per cent, by the same keys; may be empty.
     highlight: the detector that the page shows first, and that chose the sample cards; None is the first.
     digits: decimals of every printed percentage.
     """
@@ -41,6 +42,7 @@ class ReportData:
     accuracy: float | None = None
     published: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     doubtful: Collection[tuple[str, str, str]] = ()
+    intervals: Mapping[tuple[str, str, str], tuple[float, float]] = field(default_factory=dict)
     suspicious_id: Sequence[SampleCard] = ()
     deceptive_ood: Sequence[SampleCard] = ()
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -86,7 +86,8 @@ def _table(data: ReportData, view: MetricView) -> str:
             _cell(
                 shown[column][place],
                 marked[column][place],
-                _beside(data, detector, column, view.name) if column in compared else "",
+                (_beside(data, detector, column, view.name) if column in compared else "")
+                + _interval(data, (detector, column, view.name)),
             )
             for column in columns
         )
@@ -96,6 +97,8 @@ def _table(data: ReportData, view: MetricView) -> str:
     reading = "Measured, and small beside it as published. " if compared else ""
     if any(metric == view.name for _, _, metric in data.doubtful):
         reading += "† where the paper contradicts itself or leaves doubt. "
+    if any(metric == view.name for _, _, metric in data.intervals):
+        reading += "Below it [bootstrap interval]. "
     return (
         f'<div class="table" role="tabpanel" id="table-{view.name}" aria-labelledby="tab-{view.name}">'
         f'<div class="scroll" tabindex="0"><table><caption>{view.title} in %</caption>'
@@ -118,6 +121,14 @@ def _beside(data: ReportData, detector: str, column: str, metric: str) -> str:
     published, mark = data.published.get(key), "†" if key in data.doubtful else ""
     shown = "" if published is None else f"{published:.{data.digits}f}{mark}"
     return f' <small title="published">{shown}</small>'
+
+
+def _interval(data: ReportData, key: tuple[str, str, str]) -> str:
+    """On a line of its own below the measured value."""
+    if key not in data.intervals:
+        return ""
+    low, high = (f"{bound:.{data.digits}f}" for bound in data.intervals[key])
+    return f'<br><small title="bootstrap interval">[{low}, {high}]</small>'
 
 
 def _cell(printed: str, mark: str, beside: str) -> str:
