@@ -111,7 +111,9 @@ def test_interrupted_it_says_how_to_go_on(
     assert outcome.code == 130
     assert "Run the same command again" in outcome.err
     assert "Traceback" not in outcome.err
-    assert extract(images, tmp_path / "s").code == 0
+    resumed = extract(images, tmp_path / "s")
+    assert resumed.code == 0
+    assert "going on from" in resumed.out
     assert contents(tmp_path / "s") == undisturbed
 
 

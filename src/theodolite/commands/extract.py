@@ -91,6 +91,8 @@ def extract_to(
 
         def progress(samples: int, total: int) -> None:
             nonlocal done
+            if done == (0, 0) and 0 < samples < total:
+                console.print(f"going on from {samples:,} of {total:,} samples", highlight=False)
             done = samples, total
             show(samples, total)
 
