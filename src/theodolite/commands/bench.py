@@ -82,9 +82,9 @@ def bench(
     from ..benchmarks.results import Intervals
     from ..benchmarks.runner import run, write_files
     from ..features.extract import Running
-    from .fit import cache_folder
     from .gathering import Gatherer
     from .progress import progress_bar
+    from .stores import cache_folder
 
     console = Console()
     place = (cache or cache_folder()) / "bench"

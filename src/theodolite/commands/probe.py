@@ -33,8 +33,8 @@ def probe(
     from ..features.probe import choose_device
     from ..features.store import FeatureStore
     from ..linear_probe import save_probe, train_probe
-    from .fit import require_same_model
     from .progress import progress_bar
+    from .stores import require_same_model
 
     console = Console()
     source = FeatureStore(store)

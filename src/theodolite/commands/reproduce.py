@@ -36,7 +36,7 @@ def reproduce(
     from ..benchmarks.experiments import Context
     from ..benchmarks.presence import data_root
     from ..benchmarks.reproduce import resolve, run_item
-    from .fit import cache_folder
+    from .stores import cache_folder
 
     console = Console()
     folder = data_root(root)
