@@ -30,6 +30,16 @@ _CHUNK = 2**20
 _writing = threading.RLock()
 
 
+def _umask() -> int:
+    """The permissions that new files of this process shall not have; they can only be read by setting them."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+_UMASK = _umask()
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; on success the file takes the place of ``path``, on failure nothing changes."""
@@ -40,7 +50,7 @@ def replacing(path: Path) -> Iterator[Path]:
             with partial.open("rb+") as file:
                 os.fsync(file.fileno())
             if partial.is_file() and not partial.is_symlink():
-                partial.chmod(0o666 & ~_umask())  # as any new file; safetensors makes private ones
+                partial.chmod(0o666 & ~_UMASK)  # as any new file; safetensors makes private ones
             partial.replace(path)
             _flush_folder(path.parent)
         except BaseException as error:
@@ -48,13 +58,6 @@ def replacing(path: Path) -> Iterator[Path]:
             if isinstance(error, OSError | SafetensorError) and not isinstance(error, TheodoliteError):
                 raise _not_written(path, error) from error
             raise
-
-
-def _umask() -> int:
-    """The permissions that new files of this process shall not have."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -21,7 +21,7 @@ Picture = Image.Image | Tensor
 _PLAIN = ("L", "RGB")
 _DEEP = 256
 _DEEPEST = _DEEP * _DEEP - 1
-_PIECE = 2**14
+_PIECE = 2**12
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def fingerprint(content: bytes | memoryview) -> str:
 
 
 def content_of_file(path: Path) -> str:
-    """Size and fingerprint of a file: of all its bytes up to 64 KiB, else of its head, middle and tail."""
+    """Size and fingerprint of a file: of all its bytes up to 16 KiB, else of its head, middle and tail."""
     size = path.stat().st_size
     with path.open("rb") as file:
         if size <= 4 * _PIECE:
