@@ -31,7 +31,7 @@ _writing = threading.RLock()
 
 
 def _umask() -> int:
-    """The permissions that new files of this process shall not have; they can only be read by setting them."""
+    """The permissions that new files of this process shall not have; only setting them tells."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
