@@ -21,7 +21,7 @@ from theodolite.errors import CaptureError, FormatError, InputError, NotFittedEr
 from theodolite.features.capture import Capture
 from theodolite.features.manifest import Recipe, listing_digest
 from theodolite.features.probe import probe
-from theodolite.features.store import FeatureStore, number_of
+from theodolite.features.store import FeatureStore, StoreParts, number_of
 from theodolite.features.writer import Rows, StoreWriter
 from theodolite.guard import Guard, Provenance
 from theodolite.holdout import in_share, split
@@ -319,3 +319,37 @@ def test_files_are_as_public_as_any_other(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     fitted().save(tmp_path / "guard.safetensors")
     assert (tmp_path / "guard.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_guards_head_is_its_own_and_keeps_its_precision(tmp_path: Path) -> None:
+    shared = head()
+    features, labels = clusters(400, 0)
+    one, two = (Guard.fit(features, labels, head=shared, detector="energy") for _ in range(2))
+    before = two.verdicts(features)
+    expected = one.verdicts(features).score
+    one.half().save(tmp_path / "guard.safetensors")
+    torch.testing.assert_close(Guard.load(tmp_path / "guard.safetensors").verdicts(features).score, expected)
+    assert shared.weight.dtype == torch.float32
+    third = Guard.fit(2 * features, labels, head=Head(shared.weight.flip(0)), detector="energy")
+    one.load_state_dict(third.state_dict())
+    assert torch.equal(torch.as_tensor(two.verdicts(features).predicted), torch.as_tensor(before.predicted))
+    assert torch.equal(shared.weight, head().weight)
+
+
+def test_a_loader_that_shuffles_cannot_be_split() -> None:
+    features, labels = clusters(400, 0)
+    data = torch.utils.data.TensorDataset(features, labels)
+    shuffled = torch.utils.data.DataLoader(data, batch_size=50, shuffle=True)
+    with pytest.raises(InputError, match="the loader shuffles"):
+        Guard.fit(shuffled, head=head())
+    guard = Guard.fit(shuffled, head=head(), calibration=clusters(100, 1)[0])
+    assert len(guard.calibration) == 100
+
+
+def test_parts_are_named_once_and_never_calibrate_themselves(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store", 100)
+    with pytest.raises(InputError, match="two parts hold the same features"):
+        StoreParts([store, store])
+    other = write_store(tmp_path / "other", 90)
+    with pytest.raises(InputError, match="the calibration data is the data to fit on"):
+        Guard.fit(StoreParts([store, other]), head=store.head, calibration=other)

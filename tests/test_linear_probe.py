@@ -15,7 +15,9 @@ from synthetic import Problem, make_problem
 from theodolite import Head, linear_probe
 from theodolite.errors import InputError
 from theodolite.evaluation import head_accuracy
+from theodolite.features.manifest import Recipe, listing_digest
 from theodolite.features.store import FeatureStore
+from theodolite.features.writer import Rows, StoreWriter
 from theodolite.linear_probe import save_probe, train_probe
 
 CLASSES = 6
@@ -122,6 +124,25 @@ def test_a_store_is_read_in_blocks_of_shards(store: Path, monkeypatch: pytest.Mo
         assert (head_accuracy(head, features) or 0) > 0.98
     with pytest.raises(InputError, match="labels of its own"):
         train_probe(features, torch.zeros(2500))
+
+
+def test_a_shard_of_which_nothing_could_be_read(tmp_path: Path) -> None:
+    names = [f"{index}.png" for index in range(60)]
+    features = torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
+    recipe = Recipe(
+        model="python:toy:make",
+        weights="a" * 64,
+        preprocess="plain",
+        layer="fc",
+        data=listing_digest(names),
+        samples=60,
+    )
+    writer = StoreWriter.open(tmp_path / "s", recipe, Head(torch.eye(5)), source="toy", shard_rows=20)
+    for shard in range(3):
+        part = slice(20 * shard, 20 * shard + 20)
+        read = Rows([features[part]], [index % 3 for index in range(20)], names[part])
+        writer.write(shard, Rows(skipped=names[part]) if shard == 1 else read)
+    assert train_probe(FeatureStore(tmp_path / "s"), epochs=1).classes == 3
 
 
 def test_the_command_writes_a_head_that_models_and_folders_take(store: Path, tmp_path: Path) -> None:

@@ -59,6 +59,28 @@ def test_a_loaded_state_is_the_other_detector(name: str, problem: Problem, other
     assert torch.equal(neighbour.score(problem.test), beside), "heads are not shared"
 
 
+@pytest.mark.parametrize("name", ["mds", "rmds", "knn", "ora", "fdbd", "distance", "relative-energy"])
+def test_a_state_is_loaded_into_one_detector_alone(name: str, problem: Problem, other: Problem) -> None:
+    """Detectors fitted together share statistics, and the user's head, until one of them changes."""
+    options = {"metric": "mahalanobis"} if name in ("ora", "fdbd", "distance") else {}
+    first, second = th.create(name, **options), th.create(name, **options)
+    th.fit_many([first, second], problem.train, problem.labels, head=problem.head)
+    before, weight = second.score(problem.test), problem.head.weight.clone()
+    first.load_state_dict(fitted(name, other, **options).state_dict())
+    second.to("cpu")
+    assert torch.equal(second.score(problem.test), before)
+    assert torch.equal(problem.head.weight, weight)
+
+
+def test_the_same_detector_twice_is_fitted_once(problem: Problem) -> None:
+    detector, told = th.MDS(shaping="react:90"), []
+    zeros = torch.zeros_like(problem.labels)
+    th.fit_many(
+        [detector, detector], problem.train, zeros, head=problem.head, on_refusal=lambda *r: told.append(r)
+    )
+    assert len(told) == 1
+
+
 @every_detector
 def test_copies_and_pickles_score_the_same(name: str, problem: Problem) -> None:
     detector = fitted(name, problem)

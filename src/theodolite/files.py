@@ -26,8 +26,6 @@ from .errors import FormatError, InputError, StorageError, TheodoliteError
 _ENTRY = "theodolite"
 _SEAL = "sha256"
 _CHUNK = 2**20
-# Threads of a process write one after the other: two might mean the same file.
-_writing = threading.RLock()
 
 
 def _umask() -> int:
@@ -43,21 +41,26 @@ _UMASK = _umask()
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; on success the file takes the place of ``path``, on failure nothing changes."""
-    partial = path.with_name(path.name + ".partial")
-    with _writing:
-        try:
-            yield partial
-            with partial.open("rb+") as file:
-                os.fsync(file.fileno())
-            if partial.is_file() and not partial.is_symlink():
-                partial.chmod(0o666 & ~_UMASK)  # as any new file; safetensors makes private ones
-            partial.replace(path)
-            _flush_folder(path.parent)
-        except BaseException as error:
-            partial.unlink(missing_ok=True)
-            if isinstance(error, OSError | SafetensorError) and not isinstance(error, TheodoliteError):
-                raise _not_written(path, error) from error
-            raise
+    partial = path.with_name(f"{path.name}{_of_thread()}.partial")
+    try:
+        yield partial
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        if partial.is_file() and not partial.is_symlink():
+            partial.chmod(0o666 & ~_UMASK)  # as any new file; safetensors makes private ones
+        partial.replace(path)
+        _flush_folder(path.parent)
+    except BaseException as error:
+        partial.unlink(missing_ok=True)
+        if isinstance(error, OSError | SafetensorError) and not isinstance(error, TheodoliteError):
+            raise _not_written(path, error) from error
+        raise
+
+
+def _of_thread() -> str:
+    """Threads may write the same file: each but the main one has names of its own."""
+    here = threading.current_thread()
+    return "" if here is threading.main_thread() else f".{here.ident}"
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -22,8 +22,9 @@ from .arrays import ArrayLike, as_float, as_tensor, like
 from .calibration import Calibration
 from .detectors import RECOMMENDED, Detector, create
 from .detectors.banked import Banked
+from .detectors.base import own_buffers
 from .errors import InputError
-from .features.store import FeatureStore
+from .features.store import FeatureStore, StoreParts
 from .head import Head
 from .holdout import split
 from .reference import Batches, batches
@@ -86,7 +87,8 @@ class Guard(nn.Module):
         if class_names is not None and len(class_names) != head.classes:
             raise InputError(f"{len(class_names)} class names for a head of {head.classes} classes")
         calibration.threshold(false_alarm_rate)
-        self.head = head
+        self.head = head.twin()
+        self.head.register_load_state_dict_pre_hook(own_buffers)  # type: ignore[no-untyped-call]
         self.detector = detector
         self.calibration = calibration
         self.model = model
@@ -234,8 +236,7 @@ class Guard(nn.Module):
 
 def _require_unseen(detector: Detector, features: object, calibration: object) -> None:
     """Rows that the detector was fitted on, or that lie in its bank, are no calibration data."""
-    same = isinstance(features, FeatureStore) and isinstance(calibration, FeatureStore)
-    if calibration is features or (same and calibration.key == features.key):  # type: ignore[attr-defined]
+    if calibration is features or _keys(features) & _keys(calibration):
         raise InputError(
             "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
         )
@@ -250,11 +251,17 @@ def _require_unseen(detector: Detector, features: object, calibration: object) -
         )
 
 
+def _keys(data: object) -> set[str]:
+    """The keys of the stores that data consists of."""
+    parts = data.parts if isinstance(data, StoreParts) else (data,)
+    return {part.key for part in parts if isinstance(part, FeatureStore)}
+
+
 def trusted_spec(provenance: Provenance, model: str | None) -> str:
     """The spec of a guard's model, to be loaded; code only if the caller names it as well."""
-    from .models.base import spelled
+    from .models.base import names_model
 
-    if model is not None and spelled(model) != provenance.model:
+    if model is not None and not names_model(model, provenance.model):
         raise InputError(f"the guard was fitted on {provenance.model}, not on {model}")
     if model is None and provenance.model.startswith("python:"):
         raise InputError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from typing import Self, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +12,18 @@ from torch import Tensor, nn
 from .arrays import ArrayLike, as_float, as_tensor, require_finite
 from .errors import InputError
 from .geometry import pairwise_lengths
+
+Move: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def keeping_precision(move: Move) -> Move:
+    """A move of tensors, to a device or another precision, that does the former only."""
+
+    def moved(tensor: Tensor) -> Tensor:
+        result = move(tensor)
+        return result if result.dtype == tensor.dtype else tensor.to(result.device)
+
+    return moved
 
 
 class Head(nn.Module):
@@ -74,6 +88,11 @@ class Head(nn.Module):
     @property
     def width(self) -> int:
         return self.weight.shape[1]
+
+    def _apply(self, fn: Move, recurse: bool = True) -> Self:
+        """Move to another device; logits are computed in the features' precision, whatever the head's."""
+        super()._apply(keeping_precision(fn), recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def twin(self) -> Head:
         """Another head over the same tensors: moving one leaves the other where it is."""

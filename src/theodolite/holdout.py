@@ -63,8 +63,19 @@ def split(
             "features is an iterator, which can be read once: fitting and calibrating need two passes; "
             "pass arrays, a list of batches or a feature store"
         )
+    if _reshuffles(features):
+        raise InputError(
+            "the loader shuffles, so every pass has another order and no share can be kept apart: pass "
+            "calibration= data of its own, or a DataLoader with shuffle=False"
+        )
     fitted, held_out = (Share(features, labels, ids, head, share, side) for side in (False, True))
     return fitted, held_out
+
+
+def _reshuffles(features: object) -> bool:
+    """Whether a loader, or what reads from one, draws its samples anew in every pass."""
+    sampler = getattr(getattr(features, "batches", features), "sampler", None)
+    return "Random" in type(sampler).__name__
 
 
 def in_share(ids: Tensor, share: float) -> Tensor:

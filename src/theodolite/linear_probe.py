@@ -117,11 +117,11 @@ class _Shards:
         self.width = store.width
 
     def highest_label(self) -> int:
-        return max(int(self.store.shard(index).labels.max()) for index in range(self.store.shards))
+        labels = (self.store.shard(index).labels for index in range(self.store.shards))
+        return max((int(part.max()) for part in labels if len(part)), default=-1)
 
     def blocks(self, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        rows = max(len(self.store.shard(0).features), 1)
-        together = max(1, _BLOCK_ENTRIES // (rows * self.width))
+        together = max(1, _BLOCK_ENTRIES // (self.store.manifest.shard_rows * self.width))
         for group in torch.split(torch.randperm(self.store.shards, generator=rng), together):
             shards = [self.store.shard(int(index)) for index in group]
             yield (

@@ -41,6 +41,8 @@ def test_bench_on_pictures_of_ones_own_then_from_the_stores_alone(pictures: Path
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64" in page, "samples are shown"
     (stores,) = (tmp_path / "cache" / "bench").glob("own-*/*")
+    about = json.loads((stores / "about.json").read_text())
+    (stores / "about.json").write_text(json.dumps({**about, "backbone": "lite0"}))
     moved = tmp_path / "elsewhere"
     stores.rename(moved)
     second = run("bench", f"features:{moved}", "--cache", tmp_path / "new", "-o", tmp_path / "again")

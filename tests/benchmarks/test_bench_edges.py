@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
+import linecache
 import sys
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from theodolite.benchmarks.scoring import Scorer
 from theodolite.benchmarks.subjects import Extraction, from_folder
 from theodolite.commands.bench import command_line
 from theodolite.demo.lenet import LeNet5, train
+from theodolite.detectors import registry
 from theodolite.errors import FormatError, InputError
 from theodolite.evaluation import head_accuracy
 from theodolite.report import figures
@@ -75,6 +78,33 @@ def test_scores_from_another_bank_are_not_reused(tmp_path: Path) -> None:
         keys.append(Scorer(bench, entries, cache=tmp_path)._path(entries[0], "svhn"))
         (tmp_path / "bank").rename(tmp_path / f"bank-{len(keys)}")
     assert keys[0] != keys[1]
+
+
+def test_an_edited_score_of_ones_own_is_computed_again(tmp_path: Path) -> None:
+    bench = from_folder(make_folder(tmp_path / "f"))
+    values = []
+    for sign in ("", "-"):
+        (tmp_path / "edited.py").write_text(
+            "from theodolite import Detector\n"
+            "from theodolite.detectors import registry\n"
+            "for table in (registry._records, registry._by_spelling):\n"
+            "    table.pop('edited', None)\n"
+            "@registry.register('edited', title='Edited', paper='ours', year=2026, formula='x')\n"
+            "class Edited(Detector):\n"
+            f"    def _score(self, features, logits): return {sign}logits.amax(dim=1)\n"
+        )
+        linecache.clearcache()
+        spec = importlib.util.spec_from_file_location("edited", tmp_path / "edited.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["edited"] = module
+        spec.loader.exec_module(module)
+        scores = Scorer(bench, parse_entries(["edited"]), cache=tmp_path / "cache").run()
+        values.append(scores.values["Edited"]["svhn"])
+    for table in (registry._records, registry._by_spelling):
+        table.pop("edited")
+    assert np.array_equal(values[0], -values[1])
 
 
 def test_what_is_trained_from_is_in_the_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -253,6 +254,14 @@ def test_parts_of_the_data_from_several_machines(folder: Path, tmp_path: Path) -
     whole, parted = (Guard.load(path / "guard.safetensors") for path in (folder, tmp_path))
     np.testing.assert_allclose(parted.calibration.scores, whole.calibration.scores, rtol=1e-5)
     assert_refused(run("extract", *MODEL, "--data", folder / "images", "--part", "4/3", "-o", tmp_path / "x"))
+    other = run("extract", *MODEL, "--data", folder / "images" / "a", "-o", tmp_path / "a")
+    assert other.code == 0, other.err
+    (tmp_path / "two" / "b").mkdir(parents=True)
+    for name in ("b", "c"):
+        shutil.copytree(folder / "images" / name, tmp_path / "two" / name, dirs_exist_ok=True)
+    assert run("extract", *MODEL, "--data", tmp_path / "two", "-o", tmp_path / "x").code == 0
+    mixed = run("fit", "--data", tmp_path / "1", "--data", tmp_path / "x", "-o", tmp_path / "g.safetensors")
+    assert_refused(mixed, "number different classes")
     twice = run("fit", "--data", tmp_path / "1", "--data", tmp_path / "1", "-o", tmp_path / "g.safetensors")
     assert_refused(twice, "named twice")
 

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 from torch._utils import ExceptionWrapper
 
-from theodolite.data import ImageSource, as_picture, open_source
+from theodolite.data import ImageSource, as_picture, files, open_source
+from theodolite.data.part import part_of
 from theodolite.errors import InputError, UnreadableImageError
 
 RNG = np.random.default_rng(0)
@@ -59,6 +60,26 @@ def test_a_listing_tells_pictures_of_the_same_size_apart(tmp_path: Path) -> None
     assert len(set(lines)) == 4
     assert lines[0].split(":")[0] == lines[1].split(":")[0]
     assert lines[2].split(":")[0] == lines[3].split(":")[0]
+
+
+def test_a_part_looks_at_its_own_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abcdefgh":
+        save(tmp_path / f"{name}.png", ord(name) % 5)
+    whole = open_source(str(tmp_path))
+    looked: list[str] = []
+
+    def look(path: Path) -> str:
+        looked.append(path.name)
+        return "content"
+
+    monkeypatch.setattr(files, "content_of_file", look)
+    part = part_of(whole, "3/4")
+    assert [part[i].id for i in range(len(part))] == ["e.png", "f.png"]
+    assert len(list(part.listing())) == 2
+    assert looked == ["e.png", "f.png"]
+    for text in ("0/4", "5/4", "1/9", "half"):
+        with pytest.raises(InputError, match="part"):
+            part_of(whole, text)
 
 
 def test_hidden_folders_hold_no_samples(tmp_path: Path) -> None:

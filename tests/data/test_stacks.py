@@ -139,8 +139,9 @@ def test_an_archive_is_unpacked_no_further_than_its_header_promises(tmp_path: Pa
         (idx(np.arange(5, dtype=np.uint8)), "1-dimensional data, not images"),
         (gzip.compress(idx(BYTES[..., 0]), mtime=0)[:60], "is damaged"),
         (b"\x01\x02\x03\x04", "not an idx file"),
+        (bytes((0, 0, 8, 3)) + b"\xff" * 12 + bytes(100), "is damaged: its header promises"),
     ],
-    ids=["cut", "labels", "cut archive", "other bytes"],
+    ids=["cut", "labels", "cut archive", "other bytes", "huge header"],
 )
 def test_damaged_idx(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / ("x-idx3-ubyte.gz" if content[:2] == b"\x1f\x8b" else "x-idx3-ubyte")

@@ -11,7 +11,7 @@ from ..data import ImageSource, open_source
 from ..errors import InputError
 from .presence import Presence, look
 
-FIT, TEST = "id_fit", "id_test"
+FIT, TEST, OWN = "id_fit", "id_test", "own"
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ PROTOCOLS = {
 
 
 def own_protocol(
-    *, test: str, fit: str | None, ood: Mapping[str, str], kind: str | None = None, name: str = "own"
+    *, test: str, fit: str | None, ood: Mapping[str, str], kind: str | None = None, name: str = OWN
 ) -> Protocol:
     """A protocol of one's own folders. Without ``fit`` the detectors would be judged on what they learnt."""
     if not ood:

@@ -7,6 +7,7 @@ entry, the code. A run that was interrupted fits again, and scores only what is 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -142,6 +143,8 @@ class Scorer:
             "rows": self.sets[name].digest,
             "entry": [entry.name, entry.options, entry.shaping],
         }
+        if own := own_code(type(entry.build())):
+            decides["own code"] = own
         if "store" in entry.options:
             decides["store"] = StoreSet(Path(entry.options["store"])).digest
         key = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
@@ -174,3 +177,16 @@ def code_digest() -> str:
     for path in sorted([*folder.glob("*.py"), *(folder / "detectors").glob("*.py")]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def own_code(detector: type[Detector]) -> str:
+    """Digest of the files of a score that is not one of ours; empty for ours, which `code_digest` covers."""
+    files = {
+        inspect.getsourcefile(part)
+        for part in detector.__mro__
+        if issubclass(part, Detector) and not part.__module__.startswith(f"{__package__.split('.')[0]}.")
+    }
+    digest = hashlib.sha256()
+    for file in sorted(str(file) for file in files):
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest() if files else ""

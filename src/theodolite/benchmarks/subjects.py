@@ -33,7 +33,7 @@ from .feature_sets import (
     read_about,
     read_head,
 )
-from .protocols import FIT, PROTOCOLS, TEST, Part, Protocol
+from .protocols import FIT, OWN, PROTOCOLS, TEST, Part, Protocol
 
 Say = Callable[[str], None]
 AVERAGE = published.AVERAGE
@@ -99,14 +99,14 @@ def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
 def _require_known(about: Mapping[str, Any], folder: Path) -> None:
     """A misspelt backbone would silently find no published number."""
     protocol, backbone = about.get("protocol"), about.get("backbone")
-    if backbone is None:
+    if backbone is None or protocol == OWN:
         return
     if protocol not in PROTOCOLS:
         raise InputError(
             f"{folder / ABOUT}: no protocol is called {protocol!r}{did_you_mean(str(protocol), PROTOCOLS)} "
             f"Known: {', '.join(PROTOCOLS)}"
         )
-    known = published.backbones()
+    known = sorted({*published.backbones(), *(card.alias for card in list_models())})
     if backbone not in known:
         raise InputError(
             f"{folder / ABOUT}: no table of the paper has a backbone {backbone!r}"

@@ -68,7 +68,7 @@ def fit(
     from ..guard import FALSE_ALARM_RATE, Guard
     from ..holdout import check_share
     from ..models.names import read_names
-    from .stores import features_of, provenance_of, require_labels, require_same_model
+    from .stores import features_of, provenance_of, require_labels, require_same_classes, require_same_model
 
     console = Console()
     check_rate(FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate)
@@ -79,7 +79,7 @@ def fit(
     running = Running(device, workers, autocast, channels_last, skip_unreadable)
     how = {"layer": layer, "batch_size": batch_size, "limit": limit, "running": running}
     paths = [*data, *([] if calibration_data is None else [calibration_data])]
-    if len(set(paths)) < len(paths):
+    if len({Path(path).resolve() for path in paths}) < len(paths):
         raise InputError(
             "the same data is named twice: parts to fit on, and data to calibrate on, must differ"
         )
@@ -89,6 +89,7 @@ def fit(
     parts = [features_of(path, model, weights, kind, console, how) for path in data]
     for part in parts:
         require_same_model(parts[0], part)
+        require_same_classes(parts[0], part)
         require_labels(part)
     store = parts[0] if len(parts) == 1 else StoreParts(parts)
     held_out = None

@@ -44,7 +44,7 @@ def score(
 ) -> None:
     """Say for every image what the classifier sees, and whether to trust it."""
     from ..features.extract import Running
-    from ..guard import Guard
+    from ..guard import Guard, trusted_spec
     from ..report.score_files import open_sink
     from .looking import Looker
     from .progress import progress_bar
@@ -52,6 +52,8 @@ def score(
 
     console = Console()
     judge = Guard.load(guard, model=model)
+    if model is not None and judge.provenance is not None:
+        trusted_spec(judge.provenance, model)
     if false_alarm_rate is not None:
         judge.calibration.threshold(false_alarm_rate)
         judge.false_alarm_rate = false_alarm_rate

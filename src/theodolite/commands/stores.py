@@ -26,7 +26,7 @@ def features_of(
 ) -> FeatureStore:
     """The store at a path, or the features of the images there, kept in the cache under their key."""
     from ..features.store import FeatureStore, is_store
-    from ..models.base import spelled
+    from ..models.base import names_model
 
     if is_store(data):
         store = FeatureStore(data)
@@ -34,7 +34,7 @@ def features_of(
         for option, value in unused.items():
             if value is not None:
                 raise InputError(f"{option} is for images, but {data} is a feature store: leave it out")
-        if model is not None and not _names(spelled(model), store.manifest.recipe.model):
+        if model is not None and not names_model(model, store.manifest.recipe.model):
             raise InputError(
                 f"{data} holds features of {store.manifest.recipe.model}, not of {model}: "
                 f"leave out --model, or extract again"
@@ -43,12 +43,6 @@ def features_of(
     if model is None:
         raise InputError(f"{data} is not a feature store: --model says which model shall look at its images")
     return _cached(data, model, weights, kind, console, how)
-
-
-def _names(asked: str, stored: str) -> bool:
-    """Whether a spec names a stored model: a source may have added the name of its default weights."""
-    (name, _, options), (wanted, _, given) = stored.partition("?"), asked.partition("?")
-    return options == given and (name == wanted or name.startswith(wanted + "/"))
 
 
 def _cached(
@@ -86,6 +80,15 @@ def require_same_model(one: FeatureStore, other: FeatureStore) -> None:
         raise InputError(
             f"{one.path} and {other.path} are of different models or preprocessing: {a.model} and {b.model}. "
             f"Extract both with the same one"
+        )
+
+
+def require_same_classes(one: FeatureStore, other: FeatureStore) -> None:
+    """Folders number their own sub-folders: with other ones the same label means another class."""
+    if one.manifest.folders != other.manifest.folders:
+        raise InputError(
+            f"{one.path} and {other.path} number different classes by their labels: their data has other "
+            f"folders. Extract parts of one folder with --part, or leave the labels out (--kind flat)"
         )
 
 

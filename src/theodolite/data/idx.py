@@ -14,6 +14,7 @@ from ..errors import FormatError
 from .stacks import ImageStack
 
 _UBYTE = 0x08
+_PIECE = 2**20
 _LABEL_NAMES = (("images-idx3", "labels-idx1"), ("images.idx3", "labels.idx1"), ("images", "labels"))
 
 
@@ -45,7 +46,7 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
             # Never more than the header promises, whatever a small archive unpacks to.
             sizes = file.read(4 * start[3]) if len(start) == 4 else b""
             shape = tuple(int(size) for size in np.frombuffer(sizes[: len(sizes) // 4 * 4], dtype=">u4"))
-            content = file.read(math.prod(shape) + 1)
+            content = _at_most(file, math.prod(shape) + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise FormatError(f"{path} is damaged ({error}): fetch the file again") from error
     if start[:3] != bytes((0, 0, _UBYTE)):
@@ -56,6 +57,15 @@ def read_idx(path: Path) -> npt.NDArray[np.uint8]:
             f"{'more' if len(content) > math.prod(shape) else len(content)} follow. Fetch the file again"
         )
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+def _at_most(file: gzip.GzipFile, count: int) -> bytes:
+    """Up to ``count`` bytes, in pieces: `read` would make room for all that a damaged header promises."""
+    pieces: list[bytes] = []
+    while count > 0 and (piece := file.read(min(count, _PIECE))):
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
 
 
 def _opened(path: Path) -> gzip.GzipFile:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ..errors import InputError
+from .files import ImageFiles
 from .sample import ImageSource, Sample
 
 
@@ -27,6 +28,10 @@ class Part:
         return self.source[self.rows[index]]
 
     def listing(self) -> Iterator[str]:
+        """Of files only those of the part are looked at; other sources have to be run through."""
+        if isinstance(self.source, ImageFiles):
+            files = self.source.files[self.rows.start : self.rows.stop]
+            return ImageFiles(self.source.root, files).listing()
         return islice(self.source.listing(), self.rows.start, self.rows.stop)
 
 

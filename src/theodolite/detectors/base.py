@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..arrays import AnyArray, ArrayLike, as_float, as_matrix, like, require_finite
 from ..errors import InputError, NotFittedError
-from ..head import Head, unit_rows
+from ..head import Head, Move, keeping_precision, unit_rows
 from ..reference import PLAIN, Batches, Reference, View, collect_views
 from ..shaping import ReAct, Shaping, parse_shaping
 from ..statistics import Needs
@@ -45,7 +45,7 @@ class Detector(nn.Module):
         self.width: int | None = None
         # A copy: what one detector teaches a shaping is not another's business.
         self.shaping = parse_shaping(shaping) if isinstance(shaping, str) else copy.deepcopy(shaping)
-        self.register_load_state_dict_pre_hook(_own_head)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(own_buffers)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_post_hook(_rebuild)  # type: ignore[no-untyped-call]
 
     # ------------------------------------------------------------------ for subclasses
@@ -159,14 +159,9 @@ class Detector(nn.Module):
             raise
         return self
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+    def _apply(self, fn: Move, recurse: bool = True) -> Self:
         """Move buffers to another device. Their precision stays: it is what the score needs."""
-
-        def moved(tensor: Tensor) -> Tensor:
-            result: Tensor = fn(tensor)
-            return result if result.dtype == tensor.dtype else tensor.to(result.device)
-
-        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        super()._apply(keeping_precision(fn), recurse)  # type: ignore[no-untyped-call]
         _rebuild(self)
         return self
 
@@ -268,10 +263,11 @@ class Detector(nn.Module):
         return ", ".join(f"{name}={value!r}" for name, value in self.options().items())
 
 
-def _own_head(detector: nn.Module, *_: Any) -> None:
-    """Before a state is loaded into it: a head of the detector's own, for tensors are filled in place."""
-    assert isinstance(detector, Detector)
-    detector.head = copy.deepcopy(detector.head)
+def own_buffers(module: nn.Module, *_: Any) -> None:
+    """Before a state is loaded into a module: buffers of its own, for they are filled in place."""
+    for part in module.modules():
+        for name, buffer in part._buffers.items():
+            part._buffers[name] = None if buffer is None else buffer.clone()
 
 
 def _rebuild(detector: nn.Module, *_: Any) -> None:

@@ -37,6 +37,7 @@ def fit_many(
     """
     if not detectors:
         raise InputError("detectors is empty: nothing to fit")
+    detectors = list(dict.fromkeys(detectors))
     own = {detector: detector.shaping for detector in detectors}
     waiting = dict.fromkeys(detectors)
     try:

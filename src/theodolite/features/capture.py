@@ -83,7 +83,7 @@ class Capture:
         """The features of batches of a loader, images or (images, labels, …), for `fit` and `Guard.fit`:
 
             capture = Capture(model)
-            guard = Guard.fit(capture.over(loader), head=capture.head)
+            guard = Guard.fit(capture.over(loader), head=capture.head, calibration=capture.over(others))
 
         They are computed anew in every pass; the head is known at once.
         """
@@ -133,7 +133,8 @@ class Captured:
         for batch in self.batches:
             images, *rest = batch if isinstance(batch, tuple | list) else (batch,)
             home = next(self.capture.model.parameters(), images)
-            features, _ = self.capture(images.to(home.device))
+            dtype = home.dtype if images.is_floating_point() else images.dtype
+            features, _ = self.capture(images.to(home.device, dtype))
             yield features, rest[0] if rest else None
 
 

@@ -69,6 +69,7 @@ def extract(
         source=name,
         weights_file=weights_file,
         class_names=loaded.class_names,
+        folders=source.class_names,
         shard_rows=shard_rows,
         batch_size=batch_size,
     )

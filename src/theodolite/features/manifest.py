@@ -68,7 +68,10 @@ class ShardRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of ``manifest.json``. Nothing in it depends on when or how often a run was interrupted."""
+    """The content of ``manifest.json``. Nothing in it depends on when or how often a run was interrupted.
+
+    ``class_names`` are the model's, ``folders`` those that the labels of the data number.
+    """
 
     recipe: Recipe
     width: int
@@ -79,6 +82,7 @@ class Manifest:
     source: str
     weights_file: str | None = None
     class_names: tuple[str, ...] | None = None
+    folders: tuple[str, ...] | None = None
     shards: tuple[ShardRecord, ...] = field(default=())
 
     @property
@@ -124,10 +128,11 @@ class Manifest:
         shards = tuple(
             ShardRecord(**{**record, "skipped": tuple(record["skipped"])}) for record in content.pop("shards")
         )
-        names = content.pop("class_names")
+        names, folders = content.pop("class_names"), content.pop("folders", None)
         return cls(
             recipe=Recipe(**content.pop("recipe")),
             class_names=None if names is None else tuple(names),
+            folders=None if folders is None else tuple(folders),
             shards=shards,
             **content,
         )

@@ -170,6 +170,8 @@ class StoreParts:
                 raise InputError(
                     f"{part.path} and {parts[0].path} are features of models with different heads"
                 )
+        if len({part.key for part in parts}) < len(parts):
+            raise InputError("two parts hold the same features: name every part once")
         self.parts = tuple(parts)
         self.head = parts[0].head
         self.labelled = all(part.labelled for part in parts)

@@ -65,6 +65,7 @@ class StoreWriter:
         source: str,
         weights_file: str | None = None,
         class_names: Iterable[str] | None = None,
+        folders: Iterable[str] | None = None,
         shard_rows: int = SHARD_ROWS,
         batch_size: int | None = None,
     ) -> StoreWriter:
@@ -87,6 +88,7 @@ class StoreWriter:
             source=source,
             weights_file=weights_file,
             class_names=None if class_names is None else tuple(class_names),
+            folders=None if folders is None else tuple(folders),
         )
         manifest.write(folder)
         return cls(folder, manifest)

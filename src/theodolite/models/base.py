@@ -162,6 +162,12 @@ def spelled(spec: str) -> str:
     return canonical(known.prefix, name, options)
 
 
+def names_model(asked: str, stored: str) -> bool:
+    """Whether a spec names a stored model: a source may have added the name of its default weights."""
+    (name, _, options), (wanted, _, given) = stored.partition("?"), spelled(asked).partition("?")
+    return options == given and (name == wanted or name.startswith(wanted + "/"))
+
+
 def _parse(spec: str) -> tuple[Source, str, dict[str, str]]:
     from .aliases import resolve
 

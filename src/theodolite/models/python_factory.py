@@ -80,9 +80,17 @@ def _code_digest(factory: Callable[[], Any]) -> str:
     try:
         source_file = inspect.getsourcefile(factory)
         text = Path(source_file or "").read_text(encoding="utf-8")
-        return f"code {hashlib.sha256(ast.dump(ast.parse(text)).encode()).hexdigest()[:16]}"
+        return f"code {hashlib.sha256(repr(_shape(ast.parse(text))).encode()).hexdigest()[:16]}"
     except (TypeError, OSError, SyntaxError, UnicodeDecodeError):
         return "code unknown"
+
+
+def _shape(node: Any) -> Any:
+    """A syntax tree as nested lists, the same in every version of Python: empty fields are left out."""
+    if isinstance(node, ast.AST):
+        fields = [(name, _shape(value)) for name, value in ast.iter_fields(node) if value not in (None, [])]
+        return [type(node).__name__, *fields]
+    return [_shape(part) for part in node] if isinstance(node, list) else node
 
 
 def _preprocess(request: Request, given: Preprocess | None) -> tuple[Preprocess, tuple[int, int, int]]:
