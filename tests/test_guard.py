@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch import Tensor
 
 import theodolite
-from small_models import Tiny
-from theodolite import KNN, MSP, ORA, Energy, Ensemble, Head
+from made_guards import CLASSES, WIDTH, clusters, fitted, head
+from theodolite import MSP, ORA, Energy, Ensemble, Head
 from theodolite.calibration import Calibration
-from theodolite.errors import CaptureError, FormatError, InputError, NotFittedError
-from theodolite.features.capture import Capture
-from theodolite.features.manifest import Recipe, listing_digest
-from theodolite.features.probe import probe
-from theodolite.features.store import FeatureStore, StoreParts, number_of
-from theodolite.features.writer import Rows, StoreWriter
+from theodolite.errors import FormatError, InputError, NotFittedError
+from theodolite.features.store import number_of
 from theodolite.guard import Guard, Provenance
 from theodolite.holdout import in_share, split
 from theodolite.models import load_model
-
-WIDTH, CLASSES = 16, 5
-
-
-def clusters(count: int, seed: int, spread: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Features that crowd around the weights of their class."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(CLASSES, (count,), generator=generator)
-    noise = spread * torch.randn(count, WIDTH, generator=generator)
-    return 4 * head().weight[labels] + noise, labels
-
-
-def head() -> Head:
-    return Head(torch.randn(CLASSES, WIDTH, generator=torch.Generator().manual_seed(3)))
-
-
-def fitted(count: int = 4_000, **description: Any) -> Guard:
-    features, labels = clusters(count, 0)
-    return Guard.fit(features, labels, head=head(), detector=ORA(), **description)
 
 
 def test_false_alarms_keep_the_promise_and_noise_is_caught() -> None:
@@ -135,17 +108,6 @@ def test_a_guard_is_a_module() -> None:
     assert isinstance(guard(clusters(3, 1)[0]).score, Tensor)
 
 
-def test_images_go_through_the_model_to_the_same_verdicts() -> None:
-    model = Tiny()
-    images = torch.rand(400, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    features = model.body(images).detach()
-    guard = Guard.fit(features, detector=ORA(), head=Head.from_linear(model.fc), model=model)
-    for one, other in zip(guard.verdicts(images[:50]), guard.verdicts(features[:50]), strict=True):
-        torch.testing.assert_close(torch.as_tensor(one), torch.as_tensor(other))
-    from_numpy = guard.verdicts(images[:50].numpy())
-    assert isinstance(from_numpy.score, np.ndarray)
-
-
 def test_files_that_are_not_guards(tmp_path: Path) -> None:
     ORA().fit(*clusters(100, 0), head=head()).save(tmp_path / "detector.safetensors")
     with pytest.raises(FormatError, match="expected theodolite-guard/1"):
@@ -191,94 +153,6 @@ def test_errors_name_what_is_missing(tmp_path: Path) -> None:
         Guard.fit(features, labels, head=head(), detector=ORA(), calibration_share=1.5)
 
 
-def write_store(folder: Path, count: int) -> FeatureStore:
-    features, labels = clusters(count, 0)
-    names = [f"{index}.png" for index in range(count)]
-    recipe = Recipe(
-        model="python:toy:make",
-        weights="a" * 64,
-        preprocess="plain",
-        layer="fc",
-        data=listing_digest(names),
-        samples=count,
-    )
-    writer = StoreWriter.open(folder, recipe, head(), source="toy", shard_rows=count)
-    writer.write(0, Rows(features=[features], labels=labels.tolist(), names=names, skipped=[]))
-    return FeatureStore(folder)
-
-
-def test_a_bank_on_disk_cannot_be_calibrated_on_itself(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "store", 400)
-    with pytest.raises(InputError, match="pass calibration= features of other samples"):
-        Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path))
-    with pytest.raises(InputError, match="the calibration data is the data to fit on"):
-        Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path), calibration=store)
-    with pytest.raises(InputError, match="pass calibration= features of other samples"):
-        Guard.fit(fresh := clusters(9, 9)[0], head=head(), detector=KNN(store=store.path), calibration=store)
-    with pytest.raises(InputError, match="the calibration data is the data to fit on"):
-        Guard.fit(fresh, head=head(), calibration=fresh)
-    fresh = clusters(400, 9)[0]
-    guard = Guard.fit(store, head=store.head, detector=KNN(k=1, store=store.path), calibration=fresh)
-    flagged = torch.as_tensor(guard.verdicts(clusters(4_000, 10)[0]).is_ood)
-    assert float(flagged.double().mean()) < 0.05 + 3 * np.sqrt(0.05 * 0.95 * (1 / 400 + 1 / 4_000))
-
-
-def test_threads_get_their_own_verdicts() -> None:
-    """Many threads, one guard, one picture each: every score is that of its own picture."""
-    model = Tiny().eval()
-    images = torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    capture = Capture(model)
-    features, _ = capture(images)
-    guard = Guard(
-        Energy().fit(head=capture.head), Calibration(torch.arange(100.0)), head=capture.head, model=model
-    )
-    expected = guard.verdicts(features).score
-
-    def score(index: int) -> float:
-        return float(guard.verdicts(images[index % 24, None]).score[0])
-
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(score, range(240)))
-    np.testing.assert_allclose(found, [float(expected[index % 24]) for index in range(240)], rtol=1e-5)
-    assert not any(module._forward_hooks for module in model.modules())
-
-
-def test_pictures_of_any_depth_and_models_of_any_precision() -> None:
-    loaded = load_model("python:small_models:Tiny?mean=0&size=8")
-    head = probe(loaded).head
-    guard = Guard(Energy().fit(head=head), Calibration(torch.arange(100.0)), head=head).attach(loaded)
-    grey = np.linspace(0, 255, 64).astype(np.uint8).reshape(8, 8)
-    shallow, deep = Image.fromarray(grey), Image.fromarray(grey.astype(np.uint16) * 256)
-    first, second = guard.verdicts([shallow, deep]).score
-    assert float(first) == pytest.approx(float(second))
-    assert float(guard.double().verdicts([shallow]).score[0]) == pytest.approx(float(first), rel=1e-5)
-    with pytest.raises(InputError, match="empty list"):
-        guard.verdicts([])
-
-
-def test_opening_a_file_runs_no_code_that_it_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "trap.py").write_text(
-        "from pathlib import Path\nfrom small_models import Tiny\nPath('sprung').touch()\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    spec = "python:trap:Tiny?mean=0&size=8"
-    loaded = load_model(spec)
-    head = probe(loaded).head
-    origin = Provenance(loaded.spec, loaded.digest, loaded.preprocess_id, "fc")
-    guard = Guard(Energy().fit(head=head), Calibration(torch.arange(100.0)), head=head, provenance=origin)
-    guard.save("guard.safetensors", with_head=False)
-    sys.modules.pop("trap")
-    Path("sprung").unlink()
-    with pytest.raises(InputError, match="code that would be run, python:trap:Tiny"):
-        Guard.load("guard.safetensors")
-    with pytest.raises(InputError, match="fitted on python:trap:Tiny"):
-        Guard.load("guard.safetensors", model="python:small_models:Tiny")
-    assert not Path("sprung").exists()
-    assert Guard.load("guard.safetensors", model=spec).loaded is not None
-    assert Path("sprung").exists()
-
-
 def test_names_layers_and_slips() -> None:
     features, labels = clusters(400, 0)
     linear = torch.nn.Linear(WIDTH, CLASSES)
@@ -294,25 +168,6 @@ def test_names_layers_and_slips() -> None:
         guard.verdicts(["a.png"])  # type: ignore[list-item]
     with pytest.raises(InputError, match=r"one image is inputs\[None\]"):
         guard.verdicts(torch.zeros(1, 8, 8))
-
-
-def test_a_model_in_memory_and_a_loader() -> None:
-    """The shortest way for somebody with an nn.Module and a DataLoader."""
-    images = torch.rand(300, 1, 8, 8, generator=torch.Generator().manual_seed(1))
-    data = torch.utils.data.TensorDataset(images, torch.arange(300) % 3)
-    loader = torch.utils.data.DataLoader(data, batch_size=64)
-    model = Tiny().eval()
-    capture = Capture(model)
-    guard = Guard.fit(capture.over(loader), head=capture.head).attach(model)
-    by_hand = Guard.fit(capture(images)[0], torch.arange(300) % 3, head=capture.head)
-    np.testing.assert_allclose(guard.calibration.scores, by_hand.calibration.scores, rtol=1e-5)
-    seen, expected = guard.verdicts(images[:20]), by_hand.verdicts(capture(images[:20])[0])
-    torch.testing.assert_close(seen.score, expected.score)
-    with pytest.raises(CaptureError, match="an iterator, which can be read once"):
-        capture.over(iter(loader))
-    fitted_elsewhere = fitted(provenance=Provenance("python:a:b", "c" * 64, "plain", "fc"))
-    with pytest.raises(InputError, match="attach"):
-        fitted_elsewhere.attach(model)
 
 
 def test_files_are_as_public_as_any_other(tmp_path: Path) -> None:
@@ -334,22 +189,3 @@ def test_a_guards_head_is_its_own_and_keeps_its_precision(tmp_path: Path) -> Non
     one.load_state_dict(third.state_dict())
     assert torch.equal(torch.as_tensor(two.verdicts(features).predicted), torch.as_tensor(before.predicted))
     assert torch.equal(shared.weight, head().weight)
-
-
-def test_a_loader_that_shuffles_cannot_be_split() -> None:
-    features, labels = clusters(400, 0)
-    data = torch.utils.data.TensorDataset(features, labels)
-    shuffled = torch.utils.data.DataLoader(data, batch_size=50, shuffle=True)
-    with pytest.raises(InputError, match="the loader shuffles"):
-        Guard.fit(shuffled, head=head())
-    guard = Guard.fit(shuffled, head=head(), calibration=clusters(100, 1)[0])
-    assert len(guard.calibration) == 100
-
-
-def test_parts_are_named_once_and_never_calibrate_themselves(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "store", 100)
-    with pytest.raises(InputError, match="two parts hold the same features"):
-        StoreParts([store, store])
-    other = write_store(tmp_path / "other", 90)
-    with pytest.raises(InputError, match="the calibration data is the data to fit on"):
-        Guard.fit(StoreParts([store, other]), head=store.head, calibration=other)

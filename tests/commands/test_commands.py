@@ -48,7 +48,7 @@ def assert_refused(outcome: Outcome, *words: str) -> None:
 
 
 def test_scores_are_the_same_in_every_kind_of_file(folder: Path, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pip install 'theodolite[parquet]'")
     for suffix in ("csv", "jsonl", "parquet"):
         out = run(
             "score", *MODEL, folder / "guard.safetensors", folder / "images", "-o", tmp_path / f"s.{suffix}"

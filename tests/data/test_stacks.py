@@ -1,7 +1,6 @@
 """Arrays and idx files: layouts, labels, and what is refused."""
 
 import gzip
-import os
 import struct
 import tracemalloc
 from pathlib import Path
@@ -150,10 +149,7 @@ def test_damaged_idx(tmp_path: Path, content: bytes, message: str) -> None:
         open_source(path, kind="idx")
 
 
-def test_real_mnist() -> None:
-    folder = os.environ.get("THEODOLITE_DATA")
-    if not folder:
-        pytest.skip("THEODOLITE_DATA is not set")
-    source = open_source(Path(folder) / "fashion-mnist" / "t10k-images-idx3-ubyte.gz")
+def test_real_mnist(data_root: Path) -> None:
+    source = open_source(data_root / "fashion-mnist" / "t10k-images-idx3-ubyte.gz")
     assert len(source) == 10_000
     assert {source[i].label for i in range(100)} == set(range(10))

@@ -65,6 +65,7 @@ def _plain(results: Mapping[str, Any]) -> list[Plain]:
         "theodolite-distances": _distances,
         "theodolite-checks": _checks,
         "theodolite-confirmation": _confirmation,
+        "theodolite-false-alarms": _false_alarms,
     }[kind](results)
 
 
@@ -91,6 +92,13 @@ def _checks(results: Mapping[str, Any]) -> list[Plain]:
     ]
     header = ["source", "set", "metric", "measured", "published", "agrees"]
     return [Plain(results["title"], header, rows)]
+
+
+def _false_alarms(results: Mapping[str, Any]) -> list[Plain]:
+    rows = [[row["score"], printed(row["learnt"]), printed(row["unseen"])] for row in results["rows"]]
+    right = [printed(100 * results["accuracy"][key]) for key in ("learnt", "unseen")]
+    header = ["% of new ID images flagged", "calibrated on learnt images", "on unseen images"]
+    return [Plain(results["title"], header, [*rows, ["(accuracy of the network)", *right]])]
 
 
 def _confirmation(results: Mapping[str, Any]) -> list[Plain]:

@@ -56,12 +56,8 @@ def bench(
         list[str] | None, typer.Option("--ood", help="Your own protocol: NAME=DIR. May be repeated.")
     ] = None,
     kind: options.Kind = None,
-    root: Annotated[
-        Path | None, typer.Option("--root", help="Folder of all data sets (default: THEODOLITE_DATA).")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option("--cache", help="Folder of features and scores that are kept.")
-    ] = None,
+    root: options.Root = None,
+    cache: options.Cache = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
         "theodolite-bench"
     ),

@@ -35,6 +35,12 @@ Limit: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, help="On
 SkipUnreadable: TypeAlias = Annotated[
     bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read, and list them.")
 ]
+Root: TypeAlias = Annotated[
+    Path | None, typer.Option("--root", help="Folder of all data sets (default: THEODOLITE_DATA).")
+]
+Cache: TypeAlias = Annotated[
+    Path | None, typer.Option("--cache", help="Folder of features and scores that are kept.")
+]
 FalseAlarmRate: TypeAlias = Annotated[
     float | None,
     typer.Option(

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from . import options
+
 if TYPE_CHECKING:
     from ..benchmarks.experiments import Context
     from ..benchmarks.reproduce import Item
@@ -23,12 +25,8 @@ def reproduce(
         list[str] | None,
         typer.Argument(help="Tables, figures or experiments; `all` runs every experiment. None: list them."),
     ] = None,
-    root: Annotated[
-        Path | None, typer.Option("--root", help="Folder of all data sets (default: THEODOLITE_DATA).")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option("--cache", help="Folder of features and scores that are kept.")
-    ] = None,
+    root: options.Root = None,
+    cache: options.Cache = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("results"),
     seed: Annotated[int, typer.Option(help="Seed of training and of noise.")] = 0,
 ) -> None:

@@ -76,6 +76,7 @@ def experiments() -> dict[str, Experiment]:
     from . import (  # noqa: F401
         angles,
         confirmation,
+        false_alarms,
         feature_folders,
         literature,
         mnist,
