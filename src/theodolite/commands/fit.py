@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LOOKED_AT = 10_000
 # Below this share of agreement head and labels most likely count different classes.
 _AGREES = 0.2
-# From this share on it has most likely been trained on them.
+# From this share on it may have been trained on them.
 _LEARNT = 0.99
 
 
@@ -130,8 +130,8 @@ def _say_agreement(right: float | None, own_share: bool, console: Console) -> No
     if right >= _LEARNT and own_share:
         warn(
             console,
-            "the classifier seems to have been trained on this data. Then new data scores lower, and more of "
-            "it is flagged than promised: pass data it has not seen as --calibration-data",
+            "if the classifier was trained on this data, new data scores lower, and more of it is flagged "
+            "than promised: then pass data it has not seen as --calibration-data",
         )
 
 
