@@ -23,10 +23,10 @@ import torch
 from safetensors.torch import save_file
 
 from memory import resident
-from theodolite.benchmarks.entries import parse_entries
 from theodolite.benchmarks.scoring import Scorer
-from theodolite.benchmarks.subjects import Subject, from_folder
+from theodolite.benchmarks.subject import Subject, from_folder
 from theodolite.detectors import Detector
+from theodolite.detectors.spec import parse_entries
 from timing import report, seconds
 
 WIDTH, CLASSES = 2_048, 1_000

@@ -18,9 +18,9 @@ from safetensors.torch import load_file
 
 import theodolite
 from theodolite import ORA
-from theodolite.features.probe import probe
-from theodolite.guard import Guard, Provenance
-from theodolite.metrics import evaluate
+from theodolite.evaluation.metrics import evaluate
+from theodolite.features.checked import probe
+from theodolite.guard.guard import Guard, Provenance
 from theodolite.models import load_model
 
 SPEC = "lite:efficientnet-lite0"

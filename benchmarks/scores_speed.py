@@ -18,8 +18,8 @@ from torch import Tensor
 
 import theodolite as th
 from memory import extra_mebibytes
-from theodolite.compat import import_torchvision
-from theodolite.head import unit_rows
+from theodolite.core.compat import import_torchvision
+from theodolite.reference.head import unit_rows
 from timing import paired_ratio, report
 
 WIDTH, CLASSES, ROWS = 2_048, 1_000, 1_000

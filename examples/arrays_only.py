@@ -7,8 +7,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import theodolite as th
-from theodolite.calibration import Calibration
-from theodolite.metrics import auroc, fpr_at_tpr
+from theodolite.evaluation.metrics import auroc, fpr_at_tpr
+from theodolite.guard.calibration import Calibration
 
 pixels, digits = load_digits(return_X_y=True)
 pixels = (pixels / 16).astype("float32")

@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import theodolite as th
+from theodolite.evaluation.metrics import auroc
 from theodolite.features.capture import Capture
-from theodolite.metrics import auroc
 
 pixels, digits = load_digits(return_X_y=True)
 images, labels = torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(digits)

@@ -6,7 +6,7 @@ Statistics are collected on the shaped features and logits are computed from the
 import torch
 
 import theodolite as th
-from theodolite.metrics import auroc
+from theodolite.evaluation.metrics import auroc
 
 # Features like those behind a ReLU: each class excites a few units, outliers excite others, abnormally.
 torch.manual_seed(0)

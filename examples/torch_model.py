@@ -8,8 +8,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import theodolite as th
-from theodolite.calibration import Calibration
 from theodolite.features.capture import Capture
+from theodolite.guard.calibration import Calibration
 
 pixels, digits = load_digits(return_X_y=True)
 images, labels = torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(digits)

@@ -88,11 +88,6 @@ def _serve() -> None:
     import PIL.Image
     import torch.utils.data
 
-    import theodolite.benchmarks.reporting
-    import theodolite.cli
-    import theodolite.features.extract
-    import theodolite.guard_storage  # noqa: F401
-
     assert PIL.Image is not None
     assert torch.utils.data is not None
     for line in sys.stdin:
@@ -132,7 +127,7 @@ def _await(path: str | None, child: int) -> None:
 
 def _become(request: dict[str, Any]) -> None:
     """In the child: run the command and leave by its exit code."""
-    from theodolite.cli import main
+    from theodolite.cli.app import main
 
     os.environ.update(request["env"])
     sys.argv = ["theodolite", *request["args"]]

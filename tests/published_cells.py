@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from theodolite.benchmarks.published import Cell, list_tables, load_table
+from theodolite.published import Cell, list_tables, load_table
 
 
 def all_cells() -> Iterator[Cell]:

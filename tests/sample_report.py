@@ -7,11 +7,11 @@ from PIL import Image
 
 import theodolite as th
 from synthetic import make_problem
-from theodolite.arrays import as_scores
-from theodolite.evaluation import Evaluation
-from theodolite.metrics import evaluate
-from theodolite.report.cards import sample_cards
+from theodolite.core.arrays import as_scores
+from theodolite.evaluation.evaluation import Evaluation
+from theodolite.evaluation.metrics import evaluate
 from theodolite.report.page import ReportData
+from theodolite.report.samples import sample_cards
 
 PUBLISHED = {
     ("ORA", "blur", "fpr95"): 12.34,

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from theodolite.arrays import as_scores
-from theodolite.calibration import Calibration, threshold_at_tpr
-from theodolite.errors import InputError
-from theodolite.metrics import fpr_at_tpr
+from theodolite.core.arrays import as_scores
+from theodolite.core.errors import InputError
+from theodolite.evaluation.metrics import fpr_at_tpr
+from theodolite.guard.calibration import Calibration, threshold_at_tpr
 
 
 def test_threshold_accepts_the_share_it_says() -> None:

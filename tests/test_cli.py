@@ -70,8 +70,7 @@ def test_demo_from_the_shell(tmp_path: Path) -> None:
 
 
 SCORE = """
-from theodolite import Detector
-from theodolite.detectors.registry import register
+from theodolite import Detector, register
 
 @register("gap", title="Gap", paper="ours", year=2026, formula="l_1 - l_2")
 class Gap(Detector):

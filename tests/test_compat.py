@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from theodolite.compat import import_torchvision
-from theodolite.errors import MissingExtraError
+from theodolite.core.compat import import_torchvision
+from theodolite.core.errors import MissingExtraError
 
 FRESH = """
-from theodolite.compat import import_torchvision
+from theodolite.core.compat import import_torchvision
 first = import_torchvision()
 assert import_torchvision() is first
 import timm, open_clip

@@ -10,8 +10,8 @@ import torch
 
 import theodolite as th
 from synthetic import Problem, make_problem
-from theodolite.errors import InputError, NotFittedError
-from theodolite.metrics import auroc
+from theodolite.core.errors import InputError, NotFittedError
+from theodolite.evaluation.metrics import auroc
 
 NAMES = th.list_detectors()
 every_detector = pytest.mark.parametrize("name", NAMES)

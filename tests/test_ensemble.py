@@ -8,8 +8,8 @@ import torch
 
 import theodolite as th
 from synthetic import make_problem
-from theodolite.calibration import Calibration
-from theodolite.errors import InputError, NotFittedError
+from theodolite.core.errors import InputError, NotFittedError
+from theodolite.guard.calibration import Calibration
 
 PROBLEMS = [make_problem(width=48, seed=0), make_problem(width=30, seed=1)]
 

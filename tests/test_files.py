@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import theodolite as th
 from synthetic import make_problem
-from theodolite.errors import FormatError, InputError
+from theodolite.core.errors import FormatError, InputError
 
 
 def test_options_and_cosine_heads_travel(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import oracles
 from theodolite import Head
-from theodolite.boundaries import Boundaries
-from theodolite.geometry import (
+from theodolite.geometry.boundaries import Boundaries
+from theodolite.geometry.triangle import (
     distance_ratio,
     pairwise_lengths,
     reciprocal_lengths,

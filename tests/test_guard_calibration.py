@@ -10,11 +10,11 @@ import torch
 
 from made_guards import clusters, head
 from theodolite import KNN
-from theodolite.errors import InputError
+from theodolite.core.errors import InputError
 from theodolite.features.manifest import Recipe, listing_digest
 from theodolite.features.store import FeatureStore, StoreParts
 from theodolite.features.writer import Rows, StoreWriter
-from theodolite.guard import Guard
+from theodolite.guard.guard import Guard
 
 
 def write_store(folder: Path, count: int) -> FeatureStore:

@@ -14,11 +14,11 @@ from PIL import Image
 from made_guards import fitted
 from small_models import Tiny
 from theodolite import ORA, Energy, Head
-from theodolite.calibration import Calibration
-from theodolite.errors import CaptureError, InputError
+from theodolite.core.errors import CaptureError, InputError
 from theodolite.features.capture import Capture
-from theodolite.features.probe import probe
-from theodolite.guard import Guard, Provenance
+from theodolite.features.checked import probe
+from theodolite.guard.calibration import Calibration
+from theodolite.guard.guard import Guard, Provenance
 from theodolite.models import load_model
 
 

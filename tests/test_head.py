@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from theodolite import Head
-from theodolite.errors import InputError
-from theodolite.head import unit_rows
+from theodolite.core.errors import InputError
+from theodolite.reference.head import unit_rows
 
 
 def test_from_arrays_tensors_and_layers_alike() -> None:

@@ -12,13 +12,14 @@ from sklearn.linear_model import LogisticRegression
 
 from command_server import run
 from synthetic import Problem, make_problem
-from theodolite import Head, linear_probe
-from theodolite.errors import InputError
-from theodolite.evaluation import head_accuracy
+from theodolite import Head
+from theodolite.core.errors import InputError
+from theodolite.evaluation.evaluation import head_accuracy
+from theodolite.features import linear_probe
+from theodolite.features.linear_probe import save_probe, train_probe
 from theodolite.features.manifest import Recipe, listing_digest
 from theodolite.features.store import FeatureStore
 from theodolite.features.writer import Rows, StoreWriter
-from theodolite.linear_probe import save_probe, train_probe
 
 CLASSES = 6
 MODEL = "python:small_models:Tiny?mean=0&size=8"
@@ -159,7 +160,7 @@ def test_the_command_writes_a_head_that_models_and_folders_take(store: Path, tmp
 
 
 def test_a_saved_probe_is_read_as_the_linear_head_of_a_model(tmp_path: Path) -> None:
-    from theodolite.models.scl import linear_weights
+    from theodolite.models.sources.scl import linear_weights
 
     problem = overlapping()
     head = train_probe(problem.train, problem.labels, epochs=1)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 import theodolite as th
 from synthetic import make_problem
-from theodolite.errors import InputError
-from theodolite.metric import Mahalanobis, oas_shrinkage, spectrum
+from theodolite.core.errors import InputError
+from theodolite.geometry.inner_product import Mahalanobis, oas_shrinkage, spectrum
 
 CENTRES: list[str | int] = [
     "mean",

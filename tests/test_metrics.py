@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file
 from sklearn.metrics import auc, precision_recall_curve, roc_auc_score, roc_curve
 
-from theodolite import metrics
-from theodolite.errors import InputError
+from theodolite.core.errors import InputError
+from theodolite.evaluation import metrics
 
 scores = hnp.arrays(np.float64, st.integers(1, 60), elements=st.integers(-4, 4).map(float))
 

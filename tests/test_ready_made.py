@@ -10,10 +10,10 @@ from PIL import Image
 from rich.console import Console
 from safetensors import safe_open
 
+from theodolite.core.errors import InputError, MissingExtraError
 from theodolite.demo.photos import GUARD, judge, judge_photos
-from theodolite.errors import InputError, MissingExtraError
-from theodolite.guard import Guard
-from theodolite.guard_storage import find, ready_made
+from theodolite.guard.guard import Guard
+from theodolite.guard.storage import find, ready_made
 from theodolite.report.contact_sheet import Judged, contact_sheet, save_sheet
 
 

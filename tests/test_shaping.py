@@ -13,9 +13,9 @@ from hypothesis.extra import numpy as hnp
 
 import theodolite as th
 from synthetic import make_problem
-from theodolite.errors import InputError, NotFittedError
-from theodolite.percentiles import ActivationHistogram
-from theodolite.shaping import SHAPINGS, parse_shaping
+from theodolite.core.errors import InputError, NotFittedError
+from theodolite.detectors.shaping import SHAPINGS, parse_shaping
+from theodolite.reference.percentiles import ActivationHistogram
 
 
 def ash_oracle(row: np.ndarray, percentile: float, kind: str) -> np.ndarray:

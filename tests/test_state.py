@@ -11,8 +11,8 @@ import torch
 
 import theodolite as th
 from synthetic import Problem, make_problem
-from theodolite.errors import InputError, NotFittedError
-from theodolite.reference import Reference
+from theodolite.core.errors import InputError, NotFittedError
+from theodolite.reference.reference import Reference
 
 every_detector = pytest.mark.parametrize("name", th.list_detectors())
 

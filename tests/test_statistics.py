@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from theodolite.bank import ALL_ROWS, Bank, sample_keys
-from theodolite.errors import InputError
-from theodolite.statistics import Needs, Statistics
+from theodolite.core.errors import InputError
+from theodolite.reference.bank import ALL_ROWS, Bank, sample_keys
+from theodolite.reference.statistics import Needs, Statistics
 
 EVERYTHING = Needs(mean=True, class_means=True, scatter=True, extremes=True, bank=50)
 

@@ -29,13 +29,14 @@ from .detectors import (
     fit_many,
     list_detectors,
     load,
+    register,
 )
-from .ensemble import Ensemble
+from .detectors.shaping import ASHB, ASHP, ASHS, ReAct, Scale
 from .features.capture import Capture
 from .features.store import FeatureStore
-from .guard import Guard
-from .head import Head
-from .shaping import ASHB, ASHP, ASHS, ReAct, Scale
+from .guard.ensemble import Ensemble
+from .guard.guard import Guard
+from .reference.head import Head
 
 __all__ = [
     "ASHB",
@@ -76,4 +77,5 @@ __all__ = [
     "fit_many",
     "list_detectors",
     "load",
+    "register",
 ]

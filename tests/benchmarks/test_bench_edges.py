@@ -17,25 +17,25 @@ from safetensors.torch import load_file, save_file
 
 from command_server import run
 from made_folders import CLASSES, WIDTH, make_folder
-from theodolite.benchmarks import subjects
-from theodolite.benchmarks.entries import parse_entries
-from theodolite.benchmarks.experiments.pictures import digest_of
+from theodolite.benchmarks import subject as subjects
 from theodolite.benchmarks.feature_sets import FileSet
-from theodolite.benchmarks.forms import csv_text, latex, markdown, terminal_table
-from theodolite.benchmarks.grid import grids, printed
 from theodolite.benchmarks.protocols import own_protocol
-from theodolite.benchmarks.reporting import _names, report_data
 from theodolite.benchmarks.results import Intervals
 from theodolite.benchmarks.runner import run as run_bench
 from theodolite.benchmarks.scoring import Scorer
-from theodolite.benchmarks.subjects import Extraction, from_folder
-from theodolite.commands.bench import command_line
-from theodolite.demo.lenet import LeNet5, train
-from theodolite.detectors import registry
-from theodolite.errors import FormatError, InputError
-from theodolite.evaluation import head_accuracy
+from theodolite.benchmarks.subject import Extraction, from_folder
+from theodolite.cli.bench import command_line
+from theodolite.core.errors import FormatError, InputError
+from theodolite.detectors import _registry as registry
+from theodolite.detectors.spec import parse_entries
+from theodolite.evaluation.evaluation import head_accuracy
+from theodolite.models.nets.lenet import LeNet5, train
+from theodolite.paper.experiments.pictures import digest_of
 from theodolite.report import figures
+from theodolite.report.forms import csv_text, latex, markdown, terminal_table
+from theodolite.report.grid import grids, printed
 from theodolite.report.page.tables import metric_tables
+from theodolite.report.run_page import _names, report_data
 
 MODEL = "python:small_models:Tiny?mean=0&size=8"
 
@@ -86,7 +86,7 @@ def test_an_edited_score_of_ones_own_is_computed_again(tmp_path: Path) -> None:
     for sign in ("", "-"):
         (tmp_path / "edited.py").write_text(
             "from theodolite import Detector\n"
-            "from theodolite.detectors import registry\n"
+            "from theodolite.detectors import _registry as registry\n"
             "for table in (registry._records, registry._by_spelling):\n"
             "    table.pop('edited', None)\n"
             "@registry.register('edited', title='Edited', paper='ours', year=2026, formula='x')\n"

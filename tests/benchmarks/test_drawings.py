@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from command_server import run as command
-from theodolite.benchmarks.drawings import DRAWINGS
-from theodolite.benchmarks.reproduce import FIGURES
+from theodolite.paper.figures import DRAWINGS
+from theodolite.paper.items import FIGURES
 
 
 def test_every_figure_of_the_paper_can_be_drawn() -> None:

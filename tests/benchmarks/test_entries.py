@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from theodolite.benchmarks.entries import parse_entries
-from theodolite.errors import InputError
+from theodolite.core.errors import InputError
+from theodolite.detectors.spec import parse_entries
 
 
 def test_entries_by_text() -> None:

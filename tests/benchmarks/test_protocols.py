@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from command_server import run
-from theodolite.benchmarks import cards, presence, published
-from theodolite.benchmarks.cards import CARDS, card, list_cards
-from theodolite.benchmarks.presence import Negatives, look
+from theodolite import published
+from theodolite.benchmarks import datasets as cards
+from theodolite.benchmarks import locate as presence
+from theodolite.benchmarks.datasets import CARDS, card, list_cards
+from theodolite.benchmarks.locate import Negatives, look
 from theodolite.benchmarks.protocols import PROTOCOLS, own_protocol, protocol
+from theodolite.core.errors import InputError
 from theodolite.data import as_picture, open_source
-from theodolite.errors import InputError
 from theodolite.features.manifest import listing_digest
 
 IMAGES = "t10k-images-idx3-ubyte.gz"

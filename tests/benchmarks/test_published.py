@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from published_cells import cell
-from theodolite.benchmarks import published
-from theodolite.benchmarks.published import list_tables, load_table
+from theodolite import published
+from theodolite.published import list_tables, load_table
 
 # Counted in the paper, not in the files: label, rows, columns.
 SHAPES = {
@@ -189,7 +189,7 @@ def test_reads_with_the_standard_library_alone() -> None:
 
 def test_the_tables_are_packaged() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-    assert "benchmarks/published/*.json" in project["tool"]["setuptools"]["package-data"]["theodolite"]
+    assert "published/*.json" in project["tool"]["setuptools"]["package-data"]["theodolite"]
 
 
 def test_the_example_of_the_module() -> None:

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from published_cells import all_cells, cell, has
-from theodolite.benchmarks import published
-from theodolite.benchmarks.published import Cell, PublishedTable, list_tables, load_table, lookup
+from theodolite import published
+from theodolite.published import Cell, PublishedTable, list_tables, load_table, lookup
 
 
 def half_unit(printed: str) -> Decimal:

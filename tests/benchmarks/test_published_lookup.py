@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from published_cells import all_cells
-from theodolite.benchmarks.published import Cell, load_table, lookup
+from theodolite.published import Cell, load_table, lookup
 
 
 def test_lookup_finds_one_number() -> None:

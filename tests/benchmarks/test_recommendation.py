@@ -14,14 +14,14 @@ from safetensors.torch import save_file
 from sklearn.covariance import OAS
 
 from synthetic import Problem, make_problem
-from theodolite.benchmarks.documents import document
-from theodolite.benchmarks.entries import parse_entries
-from theodolite.benchmarks.experiments import confirmation
-from theodolite.benchmarks.experiments.candidates import FORMULAS, REGISTERED, candidate_scores
-from theodolite.benchmarks.experiments.recommendation import choose
 from theodolite.benchmarks.protocols import FIT, TEST
-from theodolite.benchmarks.subjects import Subject, from_folder
+from theodolite.benchmarks.subject import Subject, from_folder
 from theodolite.detectors import RECOMMENDED, detector_record
+from theodolite.detectors.spec import parse_entries
+from theodolite.paper.documents import document
+from theodolite.paper.experiments import confirmation
+from theodolite.paper.experiments.candidates import FORMULAS, REGISTERED, candidate_scores
+from theodolite.paper.experiments.recommendation import choose
 
 RESULTS = Path(__file__).parents[2] / "results"
 ROWS = 12

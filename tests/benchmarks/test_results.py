@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from command_server import run as command
-from theodolite.benchmarks.documents import document
-from theodolite.benchmarks.entries import parse_entries
-from theodolite.benchmarks.experiments import Context, Need, experiments
-from theodolite.benchmarks.experiments.false_alarms import false_alarms
-from theodolite.benchmarks.experiments.literature import OE_TOLERANCE, outlier_exposure, scale
-from theodolite.benchmarks.published import list_tables
-from theodolite.benchmarks.reproduce import items, resolve, table_entries
 from theodolite.benchmarks.runner import run
-from theodolite.benchmarks.subjects import from_folder
-from theodolite.errors import InputError
+from theodolite.benchmarks.subject import from_folder
+from theodolite.core.errors import InputError
+from theodolite.detectors.spec import parse_entries
+from theodolite.paper.documents import document
+from theodolite.paper.experiments import Context, Need, experiments
+from theodolite.paper.experiments.false_alarms import false_alarms
+from theodolite.paper.experiments.literature import OE_TOLERANCE, outlier_exposure, scale
+from theodolite.paper.items import items, resolve, table_entries
+from theodolite.published import list_tables
 
 RESULTS = Path(__file__).parents[2] / "results"
 TOLERANCE = 0.05

@@ -17,21 +17,22 @@ from rich.console import Console
 from safetensors.torch import save_file
 
 from made_folders import WIDTH, make_folder
-from theodolite.benchmarks import beside, scoring
-from theodolite.benchmarks.entries import parse_entries
-from theodolite.benchmarks.forms import csv_text, latex, markdown, terminal_table
-from theodolite.benchmarks.grid import grids, printed
-from theodolite.benchmarks.reporting import report_data
+from theodolite.benchmarks import compare as beside
+from theodolite.benchmarks import scoring
 from theodolite.benchmarks.results import Intervals
 from theodolite.benchmarks.runner import Outcome, ensemble_scores, write_files
 from theodolite.benchmarks.runner import run as run_bench
 from theodolite.benchmarks.scoring import Scorer
-from theodolite.benchmarks.subjects import from_folder
+from theodolite.benchmarks.subject import from_folder
+from theodolite.core.errors import InputError
 from theodolite.detectors import create, list_detectors
-from theodolite.errors import InputError
-from theodolite.evaluation import head_accuracy
-from theodolite.metrics import auroc, fpr_at_tpr
+from theodolite.detectors.spec import parse_entries
+from theodolite.evaluation.evaluation import head_accuracy
+from theodolite.evaluation.metrics import auroc, fpr_at_tpr
+from theodolite.report.forms import csv_text, latex, markdown, terminal_table
+from theodolite.report.grid import grids, printed
 from theodolite.report.page.write import render
+from theodolite.report.run_page import report_data
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ import io
 import pytest
 from rich.console import Console
 
-from theodolite.commands import progress
+from theodolite.cli import _progress as progress
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr("theodolite.commands.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("theodolite.cli._progress.time.monotonic", lambda: next(clock))
     out = io.StringIO()
     with progress.progress_bar(Console(file=out, width=80), "model on [data]", unit="images") as show:
         for done in range(100, 700, 100):

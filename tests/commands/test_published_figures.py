@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from command_server import run
-from theodolite.arrays import FloatArray
-from theodolite.metrics import evaluate
+from theodolite.core.arrays import FloatArray
+from theodolite.evaluation.metrics import evaluate
 
 IMAGES = "t10k-images-idx3-ubyte.gz"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from theodolite.core.errors import FormatError, InputError
 from theodolite.data import ImageSource, as_picture, open_source
-from theodolite.errors import FormatError, InputError
 
 RNG = np.random.default_rng(0)
 DATA = RNG.integers(0, 256, (4, 3072), dtype=np.uint8)

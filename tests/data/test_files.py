@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 from torch._utils import ExceptionWrapper
 
+from theodolite.core.errors import InputError, UnreadableImageError
 from theodolite.data import ImageSource, as_picture, files, open_source
 from theodolite.data.part import part_of
-from theodolite.errors import InputError, UnreadableImageError
 
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, (5, 8, 6, 3), dtype=np.uint8)
@@ -242,7 +242,7 @@ def test_a_kind_that_a_folder_is_not(tmp_path: Path, kind: str, message: str) ->
 
 
 def test_names_that_are_not_utf8(tmp_path: Path) -> None:
-    from theodolite.files import read_tensors, write_tensors
+    from theodolite.core.files import read_tensors, write_tensors
 
     name = os.fsdecode(b"caf\xe9.png")
     save(tmp_path / "pictures" / name)

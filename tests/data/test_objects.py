@@ -16,8 +16,8 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from theodolite.core.errors import InputError, UnreadableImageError
 from theodolite.data import ImageSource, as_picture, open_source
-from theodolite.errors import InputError, UnreadableImageError
 
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, (5, 8, 6, 3), dtype=np.uint8)

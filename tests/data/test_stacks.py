@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from theodolite.core.errors import FormatError, InputError
 from theodolite.data import ImageSource, as_picture, open_source
-from theodolite.errors import FormatError, InputError
 
 RNG = np.random.default_rng(0)
 BYTES = RNG.integers(0, 256, (5, 8, 6, 3), dtype=np.uint8)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import theodolite as th
 from synthetic import make_problem
-from theodolite.errors import InputError
+from theodolite.core.errors import InputError
 
 PROBLEM = make_problem(rows=600)
 

@@ -15,7 +15,7 @@ import oracles
 import theodolite as th
 from realdata import load_head, load_split
 from synthetic import make_problem
-from theodolite.errors import InputError
+from theodolite.core.errors import InputError
 
 CENTRES: list[str | int] = [
     "mean", "predicted", "target", 2, "max", "min", "median", "sum-classes", "sum-extremes",

@@ -9,10 +9,10 @@ import torch
 
 import theodolite as th
 from synthetic import Problem, make_problem
-from theodolite.errors import InputError
+from theodolite.core.errors import InputError
+from theodolite.detectors._stored_bank import StoredBank
 from theodolite.features.manifest import Recipe
 from theodolite.features.writer import Rows, StoreWriter
-from theodolite.stored_bank import StoredBank
 
 ROWS, SHARD_ROWS = 600, 128
 NAMES = [f"{row}.png" for row in range(ROWS)]
@@ -44,7 +44,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_scores_equal_those_of_the_bank_in_memory(
     name: str, options: dict[str, object], store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("theodolite.stored_bank.BLOCK_ROWS", 200)  # several blocks, none of them a shard
+    # several blocks, none of them a shard
+    monkeypatch.setattr(
+        "theodolite.detectors._stored_bank.BLOCK_ROWS", 200
+    )  # several blocks, none of them a shard
     read = th.FeatureStore(store)
     in_memory = th.create(name, **options).fit(read, head=read.head)
     on_disk = th.create(name, store=store, **options).fit()
@@ -63,7 +66,7 @@ def test_a_shaping_that_learns_is_fitted_on_features(store: Path) -> None:
 
 
 def test_blocks_are_bounded_and_in_order(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("theodolite.stored_bank.BLOCK_ROWS", 300)
+    monkeypatch.setattr("theodolite.detectors._stored_bank.BLOCK_ROWS", 300)
     bank = StoredBank(store, lambda rows: rows, torch.zeros(0, dtype=torch.int64))
     blocks = list(bank.blocks())
     assert max(map(len, blocks)) <= 300

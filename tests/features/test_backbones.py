@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from theodolite.compat import import_torchvision
+from theodolite.core.compat import import_torchvision
 from theodolite.features.capture import Capture
 
 torchvision = import_torchvision()
@@ -104,7 +104,7 @@ def test_transformers(name: str) -> None:
 
 
 def test_two_headed_distilled_deit_is_refused() -> None:
-    from theodolite.errors import CaptureError
+    from theodolite.core.errors import CaptureError
 
     model = timm.create_model("deit_tiny_distilled_patch16_224", num_classes=11, img_size=32, depth=1)
     nn.init.normal_(model.head.weight)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from theodolite import Head
-from theodolite.errors import CaptureError
+from theodolite.core.errors import CaptureError
 from theodolite.features.capture import Capture
 
 IMAGES = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))

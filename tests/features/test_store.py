@@ -11,14 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from theodolite import ORA, Head, create, files, list_detectors
-from theodolite.bank import ALL_ROWS
-from theodolite.errors import FormatError, InputError, StorageError
+from theodolite import ORA, Head, create, list_detectors
+from theodolite.core import files
+from theodolite.core.errors import FormatError, InputError, StorageError
 from theodolite.features.manifest import Manifest, Recipe, listing_digest, shard_name
 from theodolite.features.store import FeatureStore, is_store, number_of
 from theodolite.features.writer import Rows, StoreWriter
-from theodolite.reference import Reference
-from theodolite.statistics import Needs
+from theodolite.reference.bank import ALL_ROWS
+from theodolite.reference.reference import Reference
+from theodolite.reference.statistics import Needs
 
 WIDTH, CLASSES, SAMPLES, SHARD_ROWS = 6, 3, 50, 16
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from theodolite.errors import ModelError
+from theodolite.core.errors import ModelError
 from theodolite.models.checkpoint import load_weights, read_state_dict
 
 

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from theodolite.compat import import_torchvision
-from theodolite.errors import InputError, ModelError
+from theodolite.core.compat import import_torchvision
+from theodolite.core.errors import InputError, ModelError
 from theodolite.features.capture import Capture
 from theodolite.models import load_model
 

@@ -11,14 +11,14 @@ from PIL import Image
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
-from theodolite.cli import app
-from theodolite.compat import import_torchvision
-from theodolite.errors import InputError, ModelError
+from theodolite.cli.app import app
+from theodolite.core.compat import import_torchvision
+from theodolite.core.errors import InputError, ModelError
 from theodolite.features.capture import Capture
 from theodolite.features.layers import head_layers
 from theodolite.models import list_models, load_model
-from theodolite.models.aliases import OPENCLIP_REPOSITORIES, TORCHVISION_FILES
-from theodolite.models.resnet import resnet18, resnet50
+from theodolite.models.cards import OPENCLIP_REPOSITORIES, TORCHVISION_FILES
+from theodolite.models.nets.resnet import resnet18, resnet50
 
 import_torchvision()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model_checks import assert_works
-from theodolite.errors import InputError, ModelError
+from theodolite.core.errors import InputError, ModelError
 from theodolite.models import load_model
 
 FACTORY = """

@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from model_checks import assert_works
-from theodolite.cli import main
-from theodolite.compat import import_torchvision
-from theodolite.errors import InputError, MissingExtraError, ModelError
+from theodolite.cli.app import main
+from theodolite.core.compat import import_torchvision
+from theodolite.core.errors import InputError, MissingExtraError, ModelError
 from theodolite.models import LoadedModel, load_model
 
 import_torchvision()
@@ -172,7 +172,7 @@ def test_missing_extra_is_one_line_to_install(
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(MissingExtraError, match=r"timm is not installed: pip install 'theodolite\[vision\]'"):
         load_model("timm:resnet18")
-    monkeypatch.setattr("theodolite.cli.app", lambda: load_model("timm:resnet18"))
+    monkeypatch.setattr("theodolite.cli.app.app", lambda: load_model("timm:resnet18"))
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 2

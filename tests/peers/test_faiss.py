@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import theodolite as th
-from theodolite.head import unit_rows
-from theodolite.neighbours import top_similarities
+from theodolite.geometry.neighbours import top_similarities
+from theodolite.reference.head import unit_rows
 
 pytestmark = pytest.mark.peers
 faiss = pytest.importorskip("faiss", reason="make test-peers installs it")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import theodolite as th
 from synthetic import Problem, make_problem
-from theodolite.compat import import_torchvision
+from theodolite.core.compat import import_torchvision
 
 pytestmark = pytest.mark.peers
 import_torchvision()  # pytorch-ood imports it, and it may need help to load

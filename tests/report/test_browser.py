@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sample_report import make_report
-from theodolite.calibration import threshold_at_tpr
+from theodolite.guard.calibration import threshold_at_tpr
 from theodolite.report.page import ReportData, write_report
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from PIL import Image
 import theodolite as th
 from sample_report import make_evaluation
 from synthetic import make_problem
-from theodolite.metrics import auroc
+from theodolite.evaluation.metrics import auroc
 from theodolite.report import figures
 from theodolite.report.figures.curves import roc_points
 from theodolite.report.figures.histograms import bin_edges

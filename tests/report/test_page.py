@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from sample_report import PUBLISHED, make_report
-from theodolite.evaluation import Evaluation
-from theodolite.metrics import evaluate
+from theodolite.evaluation.evaluation import Evaluation
+from theodolite.evaluation.metrics import evaluate
 from theodolite.report.page import ReportData, SampleCard, write_report
 from theodolite.report.page.samples import triangle_svg
 from theodolite.report.page.scores import MOST, thinned

@@ -18,10 +18,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..errors import FormatError, InputError
+from ..core.errors import FormatError, InputError
+from ..core.files import sha256
 from ..features.store import FeatureStore, is_store
-from ..files import sha256
-from ..head import Head
+from ..reference.head import Head
 from .protocols import FIT, TEST
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import InputError
 from ..data import ImageSource, open_source
-from ..errors import InputError
-from .presence import Presence, look
+from .locate import Presence, look
 
 FIT, TEST, OWN = "id_fit", "id_test", "own"
 

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 
 from .._version import __version__
-from ..arrays import FloatArray
-from ..evaluation import head_accuracy
-from ..metrics import METRICS, bootstrap_average, evaluate
-from .beside import AVERAGE, published_beside, published_ensemble
-from .entries import Entry
+from ..core.arrays import FloatArray
+from ..detectors.spec import Entry
+from ..evaluation.evaluation import head_accuracy
+from ..evaluation.metrics import METRICS, bootstrap_average, evaluate
+from .compare import AVERAGE, published_beside, published_ensemble
 from .protocols import FIT, TEST
 from .scoring import Scores
-from .subjects import Subject
+from .subject import Subject
 
 FORMAT = "theodolite-results/1"
 TABLED = ("fpr95", "auroc")  # the metrics that tables show; JSON and CSV have all

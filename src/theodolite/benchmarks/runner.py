@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import FloatArray
-from ..errors import InputError
-from ..files import write_bytes, write_json
-from .entries import Entry
-from .forms import csv_text, latex, markdown
+from ..core.arrays import FloatArray
+from ..core.errors import InputError
+from ..core.files import write_bytes, write_json
+from ..detectors.spec import Entry
+from ..report.forms import csv_text, latex, markdown
 from .protocols import TEST
 from .results import FORMAT, Intervals, ensemble_cells, entry_facts, model_facts, subject_cells, versions
 from .scoring import Scorer, Scores
-from .subjects import Subject
+from .subject import Subject
 
 
 @dataclass

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ..arrays import FloatArray
+from ..core.arrays import FloatArray
+from ..core.errors import FormatError, InputError
+from ..core.files import read_tensors, write_tensors
 from ..detectors import Detector, fit_many
-from ..errors import FormatError, InputError
-from ..files import read_tensors, write_tensors
-from .entries import Entry
+from ..detectors.spec import Entry
 from .feature_sets import FeatureSet, StoreSet, head_digest
 from .protocols import TEST
-from .subjects import Subject
+from .subject import Subject
 
 _FORMAT = "theodolite-scores/1"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FormatError, InputError
+from ..core.errors import FormatError, InputError
 from .stacks import ImageStack
 
 _SHAPE = (-1, 3, 32, 32)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import FormatError
+from ..core.errors import FormatError
 from .stacks import ImageStack
 
 _UBYTE = 0x08

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
-from ..errors import InputError, MissingExtraError, UnreadableImageError
+from ..core.errors import InputError, MissingExtraError, UnreadableImageError
 from .sample import Picture, Sample, content_of, from_array, from_tensor, line, plain
 
 _IMAGE_KEYS = ("image", "img", "pixel_values", "x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .cifar import is_cifar, open_cifar
 from .files import SUFFIXES, open_folder, open_image, open_list
 from .idx import is_idx, open_idx

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .files import ImageFiles
 from .sample import ImageSource, Sample
 

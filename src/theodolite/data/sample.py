@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from ..errors import InputError, UnreadableImageError
+from ..core.errors import InputError, UnreadableImageError
 
 Picture = Image.Image | Tensor
 # Modes with one byte a channel that every preprocessing understands.

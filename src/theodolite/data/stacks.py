@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import FormatError, InputError
+from ..core.errors import FormatError, InputError
 from .sample import Sample, fingerprint, from_array, line
 
 Stack = npt.NDArray[np.generic]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import MissingExtraError
+from ..core.errors import MissingExtraError
 
 SIDE = 28
 KNOWN_DIGITS = 8

@@ -10,8 +10,8 @@ from PIL import Image
 from rich.console import Console
 from rich.text import Text
 
-from ..errors import MissingExtraError
-from ..guard import Guard
+from ..core.errors import MissingExtraError
+from ..guard.guard import Guard
 from ..report.contact_sheet import Judged, contact_sheet, save_sheet
 
 GUARD = "imagenet-lite0"

@@ -10,10 +10,10 @@ from PIL import Image
 from torch import Tensor
 
 from ..detectors import Detector
-from ..evaluation import Evaluation
-from ..report.cards import sample_cards
+from ..evaluation.evaluation import Evaluation
 from ..report.environment import environment
 from ..report.page import ReportData, write_report
+from ..report.samples import sample_cards
 from .data import KNOWN_DIGITS, Pictures
 
 ID_NAME = f"digits 0-{KNOWN_DIGITS - 1}"

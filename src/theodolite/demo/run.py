@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from ..arrays import as_scores
-from ..calibration import Calibration
+from ..core.arrays import as_scores
 from ..detectors import ORA, RECOMMENDED, Detector, create, detector_record, fit_many, list_detectors
-from ..evaluation import Evaluation, evaluate_detectors
-from ..head import Head
-from ..metrics import accuracy
+from ..evaluation.evaluation import Evaluation, evaluate_detectors
+from ..evaluation.metrics import accuracy
+from ..guard.calibration import Calibration
+from ..models.nets.lenet import LeNet5, features, one_thread, train
+from ..reference.head import Head
 from ..report import figures
 from ..report.tables import evaluation_table
 from .data import KNOWN_DIGITS, Pictures, load_pictures
-from .lenet import LeNet5, features, one_thread, train
 from .photos import judge_photos
 from .report import write_demo_report
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..bank import ALL_ROWS
-from ..errors import InputError
-from ..head import unit_rows
-from ..neighbours import query_rows, top_similarities
-from ..reference import Reference
-from ..shaping import Shaping
-from ..statistics import Needs
-from .base import Detector
-from .registry import register
+from ..core.errors import InputError
+from ..geometry.neighbours import query_rows, top_similarities
+from ..reference.bank import ALL_ROWS
+from ..reference.head import unit_rows
+from ..reference.reference import Reference
+from ..reference.statistics import Needs
+from ._base import Detector
+from ._registry import register
+from .shaping import Shaping
 
 
 @register(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..boundaries import Boundaries
-from .measured import Measured
-from .registry import register
+from ..geometry.boundaries import Boundaries
+from ._measured import Measured
+from ._registry import register
 
 
 @register(

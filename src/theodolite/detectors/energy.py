@@ -10,10 +10,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..shaping import Shaping
-from .base import Detector
-from .registry import register
+from ..core.errors import InputError
+from ._base import Detector
+from ._registry import register
+from .shaping import Shaping
 
 
 @register(

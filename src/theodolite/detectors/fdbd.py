@@ -10,12 +10,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..boundaries import Boundaries
-from ..geometry import distance_ratio
-from ..reference import Reference
-from ..statistics import Needs
-from .measured import Measured
-from .registry import register
+from ..geometry.boundaries import Boundaries
+from ..geometry.triangle import distance_ratio
+from ..reference.reference import Reference
+from ..reference.statistics import Needs
+from ._measured import Measured
+from ._registry import register
 
 
 @register(

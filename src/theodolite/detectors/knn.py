@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..neighbours import top_similarities
-from ..shaping import Shaping
-from .banked import Banked
-from .registry import register
+from ..geometry.neighbours import top_similarities
+from ._banked import Banked
+from ._registry import register
+from .shaping import Shaping
 
 
 @register(

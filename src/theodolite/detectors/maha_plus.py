@@ -7,8 +7,8 @@ Feature norms vary strongly within a class and break the Gaussian model; on the 
 
 from __future__ import annotations
 
+from ._registry import register
 from .mds import MDS
-from .registry import register
 
 
 @register(

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..reference import Reference
-from ..statistics import Needs
-from ..whitening import whitened_distances, whitener
-from .base import Detector
-from .registry import register
+from ..geometry.covariance import whitened_distances, whitener
+from ..reference.reference import Reference
+from ..reference.statistics import Needs
+from ._base import Detector
+from ._registry import register
 
 
 @register(

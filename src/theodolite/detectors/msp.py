@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .base import Detector
-from .registry import register
+from ._base import Detector
+from ._registry import register
 
 
 @register(

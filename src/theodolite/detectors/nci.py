@@ -11,12 +11,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..geometry import over_norm
-from ..reference import Reference
-from ..shaping import Shaping
-from ..statistics import Needs
-from .base import Detector
-from .registry import register
+from ..geometry.triangle import over_norm
+from ..reference.reference import Reference
+from ..reference.statistics import Needs
+from ._base import Detector
+from ._registry import register
+from .shaping import Shaping
 
 
 @register(

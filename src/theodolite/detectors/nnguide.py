@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..head import unit_rows
-from ..neighbours import top_similarities
-from ..shaping import Shaping
-from .banked import Banked
-from .registry import register
+from ..geometry.neighbours import top_similarities
+from ..reference.head import unit_rows
+from ._banked import Banked
+from ._registry import register
+from .shaping import Shaping
 
 
 @register(

@@ -16,17 +16,17 @@ from typing import Generic, NamedTuple
 import torch
 from torch import Tensor
 
-from ..aggregation import aggregate_angles, check_aggregation, class_reliability, weight_needs
-from ..arrays import AnyArray, like
-from ..boundaries import Boundaries, Margins
-from ..centres import Stand, Stations, centre_needs, centre_points, check_centre
-from ..errors import InputError
-from ..geometry import Triangle, sphere_triangle, triangle
-from ..reference import Reference
-from ..shaping import Shaping
-from ..statistics import Needs
-from .measured import Measured
-from .registry import register
+from ..core.arrays import AnyArray, like
+from ..core.errors import InputError
+from ..geometry.aggregation import aggregate_angles, check_aggregation, class_reliability, weight_needs
+from ..geometry.boundaries import Boundaries, Margins
+from ..geometry.centres import Stand, Stations, centre_needs, centre_points, check_centre
+from ..geometry.triangle import Triangle, sphere_triangle, triangle
+from ..reference.reference import Reference
+from ..reference.statistics import Needs
+from ._measured import Measured
+from ._registry import register
+from .shaping import Shaping
 
 # A row is worked again in float64 where float32 has too few digits for it. With ρ = ‖z‖·max‖w‖ + max|b|, the
 # scale that logits are rounded at: all margins of the row are below this share of ρ, …

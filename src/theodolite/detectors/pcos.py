@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..head import unit_rows
-from ..reference import Reference
-from ..statistics import Needs
-from .base import Detector
-from .registry import register
+from ..reference.head import unit_rows
+from ..reference.reference import Reference
+from ..reference.statistics import Needs
+from ._base import Detector
+from ._registry import register
 
 
 @register(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..shaping import Shaping
+from ..core.errors import InputError
+from ._registry import register
 from .pcos import PCos
-from .registry import register
+from .shaping import Shaping
 
 
 @register(

@@ -13,11 +13,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..geometry import over_norm
-from ..reference import Reference
-from ..shaping import Shaping
-from .measured import Measured
-from .registry import register
+from ..geometry.triangle import over_norm
+from ..reference.reference import Reference
+from ._measured import Measured
+from ._registry import register
+from .shaping import Shaping
 
 
 @register(

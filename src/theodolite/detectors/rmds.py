@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..reference import Reference
-from ..whitening import whitener
+from ..geometry.covariance import whitener
+from ..reference.reference import Reference
+from ._registry import register
 from .mds import MDS
-from .registry import register
 
 
 @register(

@@ -11,14 +11,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..bank import ALL_ROWS
-from ..errors import InputError
-from ..reference import Reference
-from ..shaping import Shaping
-from ..statistics import Needs
-from ..whitening import scale_of
-from .base import Detector
-from .registry import register
+from ..core.errors import InputError
+from ..geometry.covariance import scale_of
+from ..reference.bank import ALL_ROWS
+from ..reference.reference import Reference
+from ..reference.statistics import Needs
+from ._base import Detector
+from ._registry import register
+from .shaping import Shaping
 
 _EPSILON = torch.finfo(torch.float64).eps
 _GIBIBYTE = 2**30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..head import Head
+from ..reference.head import Head
 from .layers import Call
 
 # Rounding of a sum of D products grows like the root of the sum of their squares. So many units of it cover

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from ..errors import CaptureError
-from ..head import Head
+from ..core.errors import CaptureError
+from ..reference.head import Head
 from .agreement import agree, explain_head, explain_none
 from .layers import Call, HeadLayer, as_rows, head_layers, head_of, is_head_layer, logits_of
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..core.errors import FormatError, InputError
 from ..data import ImageSource
-from ..errors import FormatError, InputError
 from ..models import LoadedModel
 from .capture import Capture
+from .checked import choose_device, probe
 from .loading import ImageBatch, consecutive, default_workers, image_batches
 from .manifest import Recipe, listing_digest
-from .probe import choose_device, probe
 from .store import FeatureStore
 from .writer import SHARD_ROWS, Rows, StoreWriter
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from torch import Tensor, nn
 
-from ..arrays import require_finite
-from ..errors import CaptureError, InputError
-from ..head import Head
+from ..core.arrays import require_finite
+from ..core.errors import CaptureError, InputError
+from ..reference.head import Head
 
 HeadLayer: TypeAlias = nn.Linear | nn.Conv2d | Head
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ..core.errors import InputError, TheodoliteError, UnreadableImageError
 from ..data import ImageSource, Sample, as_picture
-from ..errors import InputError, TheodoliteError, UnreadableImageError
 from ..models import LoadedModel
 
 Item: TypeAlias = "tuple[Tensor, int | None, str] | Failure"

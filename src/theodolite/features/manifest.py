@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import FormatError, InputError
-from ..files import write_json
+from ..core.errors import FormatError, InputError
+from ..core.files import write_json
 
 FORMAT = "theodolite-store/1"
 FILE = "manifest.json"

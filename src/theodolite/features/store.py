@@ -16,9 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..errors import FormatError, InputError
-from ..files import read_tensors, sha256
-from ..head import Head
+from ..core.errors import FormatError, InputError
+from ..core.files import read_tensors, sha256
+from ..reference.head import Head
 from .manifest import FILE, Manifest, Recipe, shard_name
 
 HEAD_FILE = "head.safetensors"

@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..errors import InputError, StorageError
-from ..files import tensor_bytes, write_bytes
-from ..head import Head
+from ..core.errors import InputError, StorageError
+from ..core.files import tensor_bytes, write_bytes
+from ..reference.head import Head
 from .manifest import FILE, Manifest, Recipe, ShardRecord, shard_name
 from .store import (
     HEAD_FILE,

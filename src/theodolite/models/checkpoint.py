@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..errors import ModelError
+from ..core.errors import ModelError
 
 StateDict = dict[str, Tensor]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..compat import import_torchvision
-from ..errors import InputError, MissingExtraError
+from ..core.compat import import_torchvision
+from ..core.errors import InputError, MissingExtraError
 
 IMAGENET_CLASSES = 1000
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, get_args, get_type_hints
 
-from ..errors import InputError, MissingExtraError
-from ..files import replacing
+from ..core.errors import InputError, MissingExtraError
+from ..core.files import replacing
 
 
 class ScoreRow(NamedTuple):

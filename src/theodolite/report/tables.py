@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..detectors import RECOMMENDED, detector_record, list_detectors
-from ..evaluation import Evaluation
+from ..evaluation.evaluation import Evaluation
 
 
 def evaluation_table(evaluation: Evaluation, *, title: str) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
-from ...evaluation import Evaluation
+from ...evaluation.evaluation import Evaluation
 from .style import ID_COLOUR, INK, QUIET, panels, plain
 
 AVERAGE = "average"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...arrays import FloatArray
-from ...evaluation import Evaluation
-from ...metrics import Curve
+from ...core.arrays import FloatArray
+from ...evaluation.evaluation import Evaluation
+from ...evaluation.metrics import Curve
 from .style import DASHES, INK, LINES, QUIET, panels, plain
 
 _STEPS = 250

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ...arrays import FloatArray
-from ...calibration import threshold_at_tpr
-from ...evaluation import Evaluation
+from ...core.arrays import FloatArray
+from ...evaluation.evaluation import Evaluation
+from ...guard.calibration import threshold_at_tpr
 from .style import ID_COLOUR, INK, OOD_COLOUR, panels, plain
 
 BINS = 60

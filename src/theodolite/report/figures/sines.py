@@ -9,11 +9,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ...arrays import Array, FloatArray, as_scores, as_tensor
+from ...core.arrays import Array, FloatArray, as_scores, as_tensor
 from ...detectors.ora import Sighting
-from ...evaluation import Evaluation
-from ...geometry import sine_alpha
-from ...metrics import evaluate
+from ...evaluation.evaluation import Evaluation
+from ...evaluation.metrics import evaluate
+from ...geometry.triangle import sine_alpha
 from .histograms import score_histograms
 
 NAMES = ("sin α", "sin θ", "sin θ / sin α")

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 
-from ...arrays import FloatArray
+from ...core.arrays import FloatArray
 from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET, plain
 
 # Angles, in radians, that leave room for their own label.

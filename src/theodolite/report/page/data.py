@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...evaluation import Evaluation
+from ...evaluation.evaluation import Evaluation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import FloatArray
+from ...core.arrays import FloatArray
 from ..figures.histograms import bin_edges
 from .data import ReportData
 

@@ -1,0 +1,171 @@
+"""`theodolite bench`: every score on every model and OOD set of a protocol."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ..core.errors import InputError
+from . import _options as options
+
+if TYPE_CHECKING:
+    from ..benchmarks.protocols import Protocol
+    from ..benchmarks.subject import Subject
+
+_FEATURES = "features:"
+_REPLICATES = 1000
+
+
+def bench(
+    protocol: Annotated[
+        str | None,
+        typer.Argument(help="cifar10, imagenet, near-ood, mnist, features:FOLDER; or --id, --fit, --ood."),
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option("--model", help="What model, or features:FOLDER. May be repeated.")
+    ] = None,
+    weights: Annotated[
+        list[str] | None, typer.Option("--weights", help="MODEL=FILE: a checkpoint for one of the models.")
+    ] = None,
+    detector: Annotated[
+        list[str] | None,
+        typer.Option("--detector", help="A score: ora, knn?k=200, energy+react:90. Default: all."),
+    ] = None,
+    shaping: Annotated[
+        list[str] | None, typer.Option("--shaping", help="Every score again behind this: react:80.")
+    ] = None,
+    ensemble: Annotated[bool, typer.Option("--ensemble", help="Also the sum of the models' scores.")] = False,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap confidence intervals.")] = False,
+    replicates: Annotated[int, typer.Option(min=1, help="Bootstrap replicates.")] = _REPLICATES,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    id_data: Annotated[
+        str | None, typer.Option("--id", help="Your own protocol: held-out ID images.")
+    ] = None,
+    fit_data: Annotated[
+        str | None, typer.Option("--fit", help="Your own protocol: ID images to fit on.")
+    ] = None,
+    ood: Annotated[
+        list[str] | None, typer.Option("--ood", help="Your own protocol: NAME=DIR. May be repeated.")
+    ] = None,
+    kind: options.Kind = None,
+    root: options.Root = None,
+    cache: options.Cache = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path(
+        "theodolite-bench"
+    ),
+    batch_size: options.BatchSize = None,
+    workers: options.Workers = None,
+    device: options.Device = "auto",
+    autocast: options.Autocast = False,
+    channels_last: options.ChannelsLast = False,
+    skip_unreadable: options.SkipUnreadable = False,
+) -> None:
+    """Measure scores on a protocol, next to the published values; an interrupted run goes on."""
+    from ..benchmarks.locate import data_root
+    from ..benchmarks.protocols import PROTOCOLS
+    from ..benchmarks.results import Intervals
+    from ..benchmarks.runner import run, write_files
+    from ..detectors.spec import parse_entries
+    from ..features.extract import Running
+    from ..report.forms import left_out, terminal_table
+    from ..report.grid import grids
+    from ..report.run_page import write_reports
+    from ._progress import progress_bar
+    from .gathering import Gatherer
+    from .stores import cache_folder
+
+    console = Console()
+    place = (cache or cache_folder()) / "bench"
+    running = Running(device, workers, autocast, channels_last, skip_unreadable)
+    chosen = choose_protocol(protocol, id_data, fit_data, ood or [], kind)
+    entries = parse_entries(
+        detector or [], shapings=shaping or [], settings={} if chosen is None else chosen.options
+    )
+    gatherer = Gatherer(chosen, place, data_root(root), running, batch_size, console)
+    subjects = gatherer.gather(subject_specs(protocol, model or []), parse_weights(weights or []))
+    if chosen is None:
+        # Feature folders say themselves which protocol they belong to, and with it which settings.
+        named = {subject.protocol for subject in subjects}
+        known = PROTOCOLS.get(str(named.pop())) if len(named) == 1 else None
+        settings = {} if known is None else known.options
+        entries = parse_entries(detector or [], shapings=shaping or [], settings=settings)
+    with progress_bar(console, "scoring") as show:
+        outcome = run(
+            subjects,
+            entries,
+            title=title_of(chosen, subjects),
+            command=command_line(data_root(root)),
+            ensemble=ensemble,
+            intervals=Intervals(replicates if intervals else 0, seed=seed),
+            cache=place / "scores",
+            progress=lambda _model, _name, done, total: show(done, total),
+        )
+    for grid in grids(outcome.results):
+        console.print(terminal_table(grid))
+    for line in left_out(outcome.results):
+        console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
+    files = write_files(outcome.results, output)
+    console.print(Text(f"results in {', '.join(str(path) for path in files)}"), soft_wrap=True)
+    for page in write_reports(outcome, output, picture=gatherer.picture):
+        console.print(Text(f"report: {page.resolve()}"), soft_wrap=True)
+
+
+def choose_protocol(
+    name: str | None, test: str | None, fit: str | None, ood: Sequence[str], kind: str | None
+) -> Protocol | None:
+    """The built-in protocol, one's own, or None where feature folders are all that is asked for."""
+    from ..benchmarks.protocols import own_protocol, protocol
+
+    if test is not None or fit is not None or ood:
+        if name is not None or test is None:
+            raise InputError("your own protocol is --id DIR --fit DIR --ood NAME=DIR …, without a PROTOCOL")
+        pairs = dict(_pair(text, "--ood", "NAME=DIR") for text in ood)
+        if len(pairs) < len(ood):
+            raise InputError("two OOD sets have the same name: choose another NAME in --ood NAME=DIR")
+        return own_protocol(test=test, fit=fit, ood=pairs, kind=kind)
+    if name is None:
+        raise InputError("name a protocol, features:FOLDER, or your own data with --id, --fit and --ood")
+    return None if name.startswith(_FEATURES) else protocol(name)
+
+
+def subject_specs(protocol: str | None, models: Sequence[str]) -> list[str]:
+    """A feature folder named as the protocol is the first subject."""
+    first = [protocol] if protocol is not None and protocol.startswith(_FEATURES) else []
+    specs = [*first, *models]
+    if not specs:
+        raise InputError("no model is given: pass --model SPEC (`theodolite models` lists the paper's)")
+    return specs
+
+
+def parse_weights(texts: Sequence[str]) -> dict[str, Path]:
+    pairs = (_pair(text, "--weights", "MODEL=FILE", last=True) for text in texts)
+    return {name: Path(file) for name, file in pairs}
+
+
+def title_of(protocol: Protocol | None, subjects: Sequence[Subject]) -> str:
+    return protocol.title if protocol is not None else ", ".join(subject.name for subject in subjects)
+
+
+def command_line(root: Path | None) -> str:
+    """What was typed, with the data root by its variable: the same line works elsewhere."""
+    if root is None:
+        return shlex.join(["theodolite", *sys.argv[1:]])
+    below = re.compile(rf"(^'?|[=:]){re.escape(str(root))}(?=/|$)")
+    words = [shlex.quote(word) for word in sys.argv[1:]]
+    return " ".join(["theodolite", *(below.sub(r"\1$THEODOLITE_DATA", word) for word in words)])
+
+
+def _pair(text: str, option: str, form: str, *, last: bool = False) -> tuple[str, str]:
+    """The parts before and after the first, or the last, equals sign."""
+    name, equals, value = text.rpartition("=") if last else text.partition("=")
+    if not equals or not name or not value:
+        raise InputError(f"{option} {text!r} must have the form {form}")
+    return name, value

@@ -1,0 +1,68 @@
+"""`theodolite data`: which data sets are here, which are missing, and how to get them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from ..benchmarks.locate import Presence
+
+_STYLES = {"present": "green", "missing": "dim", "wrong": "bold red"}
+
+
+def data(
+    root: Annotated[
+        Path | None, typer.Option("--root", help="Folder of all data sets (default: THEODOLITE_DATA).")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Also compare the listing's checksum, where it is known.")
+    ] = False,
+) -> None:
+    """Show which data sets of the protocols are present, which are missing and how to get them."""
+    from ..benchmarks.datasets import CARDS
+    from ..benchmarks.locate import data_root, look
+    from ..benchmarks.protocols import PROTOCOLS
+
+    console = Console()
+    folder = data_root(root)
+    console.print(Text(f"data root: {folder or 'none (set THEODOLITE_DATA or pass --root)'}"), soft_wrap=True)
+    found = [look(card.name, split, folder, verify=verify) for card in CARDS for split in card.splits]
+    console.print(presence_table(found))
+    states = {(entry.card.name, entry.split_name): entry.state for entry in found}
+    for protocol in PROTOCOLS.values():
+        absent = [
+            f"{part.card} ({part.split}) {states[part.card, part.split]}"
+            for part in protocol.parts
+            if part.card is not None and states[part.card, part.split] != "present"
+        ]
+        verdict = f"needs {', '.join(absent)}" if absent else "everything is here"
+        console.print(Text.assemble((f"{protocol.name}: ", "bold"), verdict), soft_wrap=True)
+    wrong = [entry for entry in found if entry.state == "wrong"]
+    if wrong:
+        raise typer.Exit(1)
+
+
+def presence_table(found: list[Presence]) -> Table:
+    """One row a split, with what was found and, unless it is there, where to get it."""
+    table = Table(show_lines=False)
+    table.add_column("data set", no_wrap=True)
+    table.add_column("split", no_wrap=True)
+    table.add_column("samples", justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    table.add_column("found; how to get it", overflow="fold")
+    for entry in found:
+        detail = entry.detail if entry.present else f"{entry.detail}. Get it: {entry.card.obtain}"
+        table.add_row(
+            entry.card.name,
+            entry.split_name,
+            f"{entry.split.count:,}",
+            Text(entry.state, style=_STYLES[entry.state]),
+            Text(detail),
+        )
+    return table

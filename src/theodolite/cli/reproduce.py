@@ -1,0 +1,149 @@
+"""`theodolite reproduce`: the paper's tables and figures, as far as data and checkpoints are here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from . import _options as options
+
+if TYPE_CHECKING:
+    from ..paper.experiments import Context
+    from ..paper.items import Item
+
+_SHOWN = 4
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Tables, figures or experiments; `all` runs every experiment. None: list them."),
+    ] = None,
+    root: options.Root = None,
+    cache: options.Cache = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("results"),
+    seed: Annotated[int, typer.Option(help="Seed of training and of noise.")] = 0,
+) -> None:
+    """Reproduce tables and figures of the paper: run what is present, say what is missing."""
+    from ..benchmarks.locate import data_root
+    from ..paper.experiments import Context
+    from ..paper.items import resolve, run_item
+    from .stores import cache_folder
+
+    console = Console()
+    folder = data_root(root)
+    if not names:
+        console.print(overview(folder))
+        console.print(experiments_table(folder))
+        return
+    chosen, wanted = resolve(names)
+
+    def say(text: str) -> None:
+        console.print(Text(text, style="dim"), soft_wrap=True)
+
+    where = (cache or cache_folder()) / "bench"
+    for item in chosen:
+        _say_missing(console, item, folder)
+        if folder is not None and item.runnable(folder):
+            _write(run_item(item, Context(folder, where, seed, say)), output, console)
+        if folder is not None:
+            _draw(item, Context(folder, where, seed, say), output, console)
+    for experiment in wanted:
+        missing = experiment.missing(folder)
+        if missing or folder is None:
+            reasons = "; ".join(missing)
+            console.print(
+                Text(f"{experiment.name} cannot run here: {reasons}", style="yellow"), soft_wrap=True
+            )
+            continue
+        _write(experiment.run(Context(folder, where, seed, say)), output, console)
+
+
+def _draw(item: Item, context: Context, output: Path, console: Console) -> None:
+    """A figure of the paper, from the data at hand."""
+    from ..paper.figures import DRAWINGS
+    from ..report import figures
+
+    needs, draw = DRAWINGS.get(item.name, ((), None))
+    if draw is None or any(need.missing(context.root) for need in needs):
+        return
+    for name, figure in draw(context).items():
+        paths = figures.save(figure, output / name)
+        console.print(Text(", ".join(str(path) for path in paths)), soft_wrap=True)
+
+
+def _say_missing(console: Console, item: Item, root: Path | None) -> None:
+    drawn = ["the figure"] * _drawable(item, root)
+    stand_ins = ", ".join([*drawn, *item.stand_ins]) or "none"
+    console.print(Text.assemble((f"{item.name}: ", "bold"), item.title), soft_wrap=True)
+    missing = item.missing(root)
+    for line in missing:
+        console.print(Text(f"  missing: {line}", style="yellow"), soft_wrap=True)
+    if missing or not item.pairs:
+        console.print(Text(f"  on the data at hand: {stand_ins}"), soft_wrap=True)
+
+
+def _write(produced: dict[str, dict[str, Any]], output: Path, console: Console) -> None:
+    """Print the tables, then write them as JSON and Markdown."""
+    from ..core.files import write_bytes, write_json
+    from ..paper.documents import document, tables
+
+    output.mkdir(parents=True, exist_ok=True)
+    for name, results in produced.items():
+        for table in tables(results):
+            console.print(table)
+        write_json(output / f"{name}.json", results)
+        write_bytes(output / f"{name}.md", document(results).encode())
+        console.print(Text(f"{output / name}.json, {output / name}.md"), soft_wrap=True)
+
+
+def overview(root: Path | None) -> Table:
+    """Every table and figure: whether it can run, what is missing, and what stands in for it."""
+    from ..paper.experiments import experiments
+    from ..paper.items import items
+
+    table = Table(box=SIMPLE_HEAD, title="Tables and figures of the paper", title_justify="left")
+    table.add_column("name", no_wrap=True, style="bold")
+    table.add_column("runs here", no_wrap=True)
+    table.add_column("missing")
+    table.add_column("on the data at hand")
+    tried = experiments()
+    for item in items().values():
+        missing = item.missing(root)
+        able = [name for name in item.stand_ins if not tried[name].missing(root)]
+        drawn = _drawable(item, root)
+        if item.pairs:
+            runs = "yes" if not missing else "in part" if item.runnable(root) else "no"
+        else:
+            runs = "yes" if drawn or able else "no"
+        short = [line.split(":")[0] for line in missing]
+        more = f" and {len(short) - _SHOWN} more" if len(short) > _SHOWN else ""
+        instead = ["the figure"] * drawn + able
+        table.add_row(item.name, runs, Text(", ".join(short[:_SHOWN]) + more), ", ".join(instead))
+    return table
+
+
+def _drawable(item: Item, root: Path | None) -> bool:
+    from ..paper.figures import DRAWINGS
+
+    needs, draw = DRAWINGS.get(item.name, ((), None))
+    return draw is not None and not any(need.missing(root) for need in needs)
+
+
+def experiments_table(root: Path | None) -> Table:
+    """Every experiment by name: whether it can run."""
+    from ..paper.experiments import experiments
+
+    table = Table(box=SIMPLE_HEAD, title="Experiments on the data at hand", title_justify="left")
+    table.add_column("name", no_wrap=True, style="bold")
+    table.add_column("runs here", no_wrap=True)
+    table.add_column("what")
+    for experiment in experiments().values():
+        table.add_row(experiment.name, "no" if experiment.missing(root) else "yes", experiment.title)
+    return table

@@ -1,0 +1,277 @@
+"""The contract of a detector. Validation, tiles, devices, precision and files live here, once."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from ..core.arrays import AnyArray, ArrayLike, as_float, as_matrix, like, require_finite
+from ..core.errors import InputError, NotFittedError
+from ..reference.head import Head, Move, keeping_precision, unit_rows
+from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
+from ..reference.statistics import Needs
+from ._fitting import fit_many
+from ._registry import Record
+from .shaping import ReAct, Shaping, parse_shaping
+
+# Entries of one tile of logits. On a CPU 4 MiB of float32: large enough for the product to run at full speed,
+# small enough for the tile and its temporaries to stay in the last cache. Elsewhere enough to fill a device.
+_TILE_ENTRIES_CPU = 2**20
+_TILE_ENTRIES_DEVICE = 2**24
+_MIN_TILE_ROWS = 16
+
+
+class Detector(nn.Module):
+    """A score of features: fit on in-distribution data, then `score`. HIGHER = MORE IN-DISTRIBUTION.
+
+    The constructor stores hyper-parameters; everything learnt is in buffers. A subclass writes `needs`,
+    `_fit` and `_score`, its mathematics on one tile of float rows, and nothing else.
+    """
+
+    record: ClassVar[Record]
+    uses_logits: ClassVar[bool] = True
+    unit: ClassVar[bool] = False  # look at features divided by their norm
+    bank_seed: int = 0
+
+    def __init__(self, *, shaping: Shaping | str | None = None) -> None:
+        super().__init__()
+        self.head: Head | None = None
+        self.width: int | None = None
+        # A copy: what one detector teaches a shaping is not another's business.
+        self.shaping = parse_shaping(shaping) if isinstance(shaping, str) else copy.deepcopy(shaping)
+        self.register_load_state_dict_pre_hook(own_buffers)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_rebuild)  # type: ignore[no-untyped-call]
+
+    # ------------------------------------------------------------------ for subclasses
+
+    @property
+    def needs(self) -> Needs:
+        """The statistics `fit` must collect."""
+        return Needs()
+
+    def _fit(self, reference: Reference) -> None:
+        """Turn the reference's statistics into buffers (`register_buffer`)."""
+
+    def _build(self) -> None:
+        """Derive tables from buffers and head alone; called after a fit and after a load."""
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        """Scores (n,) of one tile; logits are (n, 0) where `uses_logits` is False."""
+        raise NotImplementedError(f"{type(self).__name__} defines no score")
+
+    def _tile_rows(self, device: torch.device) -> int:
+        """Rows scored at once, so that extra memory does not grow with N."""
+        entries = _TILE_ENTRIES_CPU if device.type == "cpu" else _TILE_ENTRIES_DEVICE
+        columns = max(self.head.classes if self.head is not None else 1, (self.width or 1) // 4)
+        return max(_MIN_TILE_ROWS, entries // columns)
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        features: ArrayLike | Batches | Reference | None = None,
+        labels: ArrayLike | None = None,
+        *,
+        head: Head | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from ID features: arrays, tensors, an iterable of batches, or a collected `Reference`.
+
+        ``head`` is the classifier's last layer. ``ids`` number the samples where a bank is kept; they make
+        its choice independent of the order of the data. A score that needs no data takes ``fit(head=head)``.
+        """
+        if isinstance(features, Reference):
+            reference = features.seen_through(head)
+        elif features is None:
+            reference = self._without_data(head)
+        else:
+            fit_many([self], features, labels, head=head, ids=ids)
+            return self
+        return self._adopt(reference)
+
+    def collect(
+        self,
+        features: ArrayLike | Batches,
+        labels: ArrayLike | None = None,
+        *,
+        head: Head | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Reference:
+        """What `fit` would learn from, as a reference that merges with others: ``fit(first + second)``.
+
+        For data in parts, on one machine or many; ids must be distinct across the parts.
+        """
+        view = View(self.view_key, self._shape, self.needs, self.bank_seed)
+        return collect_views(features, labels, head=head, views=[view], ids=ids)[0]
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted detector as one safetensors file; `theodolite.load` reads it back."""
+        from ._storage import save
+
+        save(self, path)
+
+    def _without_data(self, head: Head | None) -> Reference:
+        if self.needs.anything:
+            raise InputError(f"features are missing: {self._name} needs {', '.join(self.needs.names())}")
+        if head is None:
+            raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
+        if isinstance(self.shaping, ReAct):
+            raise InputError("features are missing: ReAct needs them for its percentile")
+        return Reference.empty(head, self.view_key)
+
+    def _adopt(self, reference: Reference) -> Self:
+        if reference.view != self.view_key:
+            raise InputError(
+                f"the reference holds statistics of {reference.view!r} features, {self._name} needs "
+                f"{self.view_key!r}: pass the features themselves, or use fit_many"
+            )
+        have, needs = reference.statistics.needs, self.needs
+        if have | needs != have:
+            raise InputError(f"the reference lacks what {self._name} needs: {', '.join(needs.names())}")
+        if (needs.bank or needs.bank_share) and reference.statistics.seed != self.bank_seed:
+            raise InputError(
+                f"the reference's bank was drawn with seed {reference.statistics.seed}, "
+                f"{self._name} asks for seed {self.bank_seed}"
+            )
+        if needs.labels and int((reference.statistics.moments.counts > 0).sum()) < 2:
+            raise InputError("labels hold one class only: class means need samples of at least two classes")
+        if reference.head is None and self.uses_logits:
+            raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
+        before = {
+            name: copy.copy(value) if isinstance(value, dict) else value
+            for name, value in self.__dict__.items()
+        }
+        try:
+            self.head = None if reference.head is None else reference.head.twin()
+            self.width = reference.statistics.width
+            self._fit(reference)
+            self._build()
+        except BaseException:
+            # A fit that was refused leaves the detector as it was.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _apply(self, fn: Move, recurse: bool = True) -> Self:
+        """Move buffers to another device. Their precision stays: it is what the score needs."""
+        super()._apply(keeping_precision(fn), recurse)  # type: ignore[no-untyped-call]
+        _rebuild(self)
+        return self
+
+    # ------------------------------------------------------------------ score
+
+    def score(self, features: AnyArray, logits: ArrayLike | None = None) -> AnyArray:
+        """Scores (N,) of features (N, D), higher = more in-distribution.
+
+        NumPy in, NumPy out; torch in, torch out on the same device. Logits the model has already computed
+        save the product with the head. Rows are worked in tiles: any split of the rows gives the same scores.
+        """
+        rows = self._checked(features)
+        given = self._checked_logits(logits, len(rows))
+        if self.shaping is not None:
+            given = None  # they belong to the features as they were before shaping
+        result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
+        for start, tile, tile_logits in self._tiles(rows, given):
+            result[start : start + len(tile)] = self._score_tile(tile, tile_logits)
+        return like(result, features)
+
+    def forward(self, features: Tensor, logits: Tensor | None = None) -> Tensor:
+        return self.score(features, logits)
+
+    def _checked(self, features: ArrayLike) -> Tensor:
+        if self.width is None:
+            raise NotFittedError(f"{self._name} is not fitted: call fit(features, labels, head=head) first")
+        expected = f"{self._name} was fitted on {self.width}: pass the input of the last linear layer"
+        return as_matrix(features, "features", self.width, expected)
+
+    def _checked_logits(self, logits: ArrayLike | None, rows: int) -> Tensor | None:
+        if logits is None or self.head is None:
+            return None
+        classes = self.head.classes
+        given = as_matrix(logits, "logits", classes, f"the head has {classes} classes")
+        if len(given) != rows:
+            raise InputError(f"logits have {len(given)} rows, but features have {rows}")
+        return given
+
+    def _tiles(self, rows: Tensor, logits: Tensor | None) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+        """(first row, features as the score sees them, given logits) on the detector's device."""
+        device = next((buffer.device for buffer in self.buffers()), rows.device)
+        step = self._tile_rows(device)
+        for start in range(0, len(rows), step):
+            tile = as_float(rows[start : start + step].to(device))
+            require_finite(tile, "features", start)
+            tile_logits = None
+            if logits is not None:
+                tile_logits = logits[start : start + step].to(tile)
+                require_finite(tile_logits, "logits", start)
+            yield start, self._view(tile), tile_logits
+
+    def _score_tile(self, tile: Tensor, given: Tensor | None) -> Tensor:
+        """Scores of a tile; if float32 overflowed on the way, the tile is worked again in float64."""
+        scores = self._score(tile, self._logits(tile) if given is None else given)
+        if tile.dtype != torch.float64 and not bool(torch.isfinite(scores).all()):
+            scores = self._score_tile(tile.double(), None if given is None else given.double())
+        return scores
+
+    def _view(self, features: Tensor) -> Tensor:
+        """The features as this score sees them, the same for fitting and scoring."""
+        return self._shape(features if self.head is None else self.head.prepare(features))
+
+    def _shape(self, prepared: Tensor) -> Tensor:
+        shaped = prepared if self.shaping is None else self.shaping(prepared)
+        return unit_rows(shaped) if self.unit else shaped
+
+    @property
+    def view_key(self) -> str:
+        """Names what `_shape` does; detectors with the same key can share statistics."""
+        parts = [self.shaping.view_key] if self.shaping is not None else []
+        return "+".join([*parts, "unit"] if self.unit else parts) or PLAIN
+
+    def _logits(self, features: Tensor) -> Tensor:
+        """Logits of features that went through `_view`; none for a score that does not look at them."""
+        if self.head is None or not self.uses_logits:
+            return features[:, :0]
+        return self.head.logits(features)
+
+    # ------------------------------------------------------------------ description
+
+    def options(self) -> dict[str, Any]:
+        """The hyper-parameters, as the constructor takes them."""
+        names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
+        chosen = {name: getattr(self, name) for name in names}
+        if self.shaping is not None:
+            chosen["shaping"] = self.shaping.spec
+        return chosen
+
+    def prepare(self, model: nn.Module, inputs: Tensor) -> Tensor:  # noqa: ARG002
+        """What the model should be shown instead of ``inputs``: the same, but for scores that perturb it."""
+        return inputs
+
+    @property
+    def _name(self) -> str:
+        record = getattr(type(self), "record", None)
+        return type(self).__name__ if record is None else str(record.title)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self.options().items())
+
+
+def own_buffers(module: nn.Module, *_: Any) -> None:
+    """Before a state is loaded into a module: buffers of its own, for they are filled in place."""
+    for part in module.modules():
+        for name, buffer in part._buffers.items():
+            part._buffers[name] = None if buffer is None else buffer.clone()
+
+
+def _rebuild(detector: nn.Module, *_: Any) -> None:
+    """After buffers changed or moved: derive the tables anew."""
+    assert isinstance(detector, Detector)
+    if detector.width is not None:
+        detector._build()

@@ -1,0 +1,111 @@
+"""One pass over the data for many detectors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from ..core.arrays import ArrayLike
+from ..core.errors import InputError
+from ..reference.head import Head
+from ..reference.percentiles import ActivationHistogram
+from ..reference.reference import Batches, Reference, View, batches, collect_views
+from ..reference.statistics import Needs
+from .shaping import ReAct
+
+if TYPE_CHECKING:
+    from ._base import Detector
+
+
+def fit_many(
+    detectors: Sequence[Detector],
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None = None,
+    *,
+    head: Head | None = None,
+    ids: ArrayLike | None = None,
+    on_refusal: Callable[[Detector, InputError], None] | None = None,
+) -> None:
+    """Fit all detectors on the same ID features; the same as fitting each alone, but the data is read once.
+
+    A shaping that learns a threshold (ReAct) reads the data once more, before everything else.
+    ``on_refusal`` is told of a detector that refuses what it was given; without it the refusal is raised.
+    """
+    if not detectors:
+        raise InputError("detectors is empty: nothing to fit")
+    detectors = list(dict.fromkeys(detectors))
+    own = {detector: detector.shaping for detector in detectors}
+    waiting = dict.fromkeys(detectors)
+    try:
+        _learn_shapings(detectors, features, labels, ids, head)
+        references = _collect(detectors, features, labels, ids, head)
+        for detector in detectors:
+            try:
+                detector._adopt(references[detector.view_key, detector.bank_seed])
+            except InputError as error:
+                if on_refusal is None:
+                    raise
+                detector.shaping = own[detector]
+                on_refusal(detector, error)
+            waiting.pop(detector, None)
+    except BaseException:
+        # What was not fitted stays as it was, its shaping too.
+        for detector in waiting:
+            detector.shaping = own[detector]
+        raise
+
+
+def _collect(
+    detectors: Sequence[Detector],
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None,
+    ids: ArrayLike | None,
+    head: Head | None,
+) -> dict[tuple[str, int], Reference]:
+    """Detectors that see the features in the same way share one set of statistics."""
+    views: dict[tuple[str, int], View] = {}
+    for detector in detectors:
+        key = (detector.view_key, detector.bank_seed)
+        needs = views[key].needs if key in views else Needs()
+        views[key] = View(detector.view_key, detector._shape, needs | detector.needs, detector.bank_seed)
+    found = collect_views(features, labels, head=head, views=[*views.values()], ids=ids)
+    return dict(zip(views, found, strict=True))
+
+
+def _learn_shapings(
+    detectors: Sequence[Detector],
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None,
+    ids: ArrayLike | None,
+    head: Head | None,
+) -> None:
+    """One pass for the percentiles of all ReActs: exact on arrays, from the histogram on streams."""
+    learners = [detector for detector in detectors if isinstance(detector.shaping, ReAct)]
+    if not learners:
+        return
+    if isinstance(features, Iterator):
+        raise InputError(
+            "features is an iterator that can be read once, but ReAct needs a pass of its own: "
+            "pass arrays, or an object that gives a new iterator each time"
+        )
+
+    def prepared() -> Iterator[Tensor]:
+        for rows, _, _ in batches(features, labels, ids, head):
+            yield rows if head is None else head.prepare(rows)
+
+    histogram = ActivationHistogram()
+    for rows in prepared():
+        histogram.update(rows)
+    in_memory = isinstance(features, Tensor | np.ndarray)
+    learnt: dict[float, ReAct] = {}
+    for detector in learners:
+        assert isinstance(detector.shaping, ReAct)
+        percentile = detector.shaping.percentile
+        if percentile not in learnt:
+            learnt[percentile] = ReAct(percentile=percentile)
+            learnt[percentile].learn(histogram, prepared if in_memory else None)
+        detector.shaping = copy.deepcopy(learnt[percentile])

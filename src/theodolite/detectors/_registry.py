@@ -1,0 +1,76 @@
+"""The registry: one record a score, found by its name in any of the spellings papers use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..core.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from ._base import Detector
+
+Kind = TypeVar("Kind", bound="type[Detector]")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a score without running it."""
+
+    name: str
+    title: str
+    paper: str
+    year: int
+    formula: str
+    aliases: tuple[str, ...]
+    detector: type[Detector]
+
+
+_records: dict[str, Record] = {}
+_by_spelling: dict[str, Record] = {}
+
+
+def register(
+    name: str, *, title: str, paper: str, year: int, formula: str, aliases: tuple[str, ...] = ()
+) -> Callable[[Kind], Kind]:
+    """Class decorator: enter a detector under ``name`` and its other spellings."""
+
+    def enter(detector: Kind) -> Kind:
+        record = Record(name, title, paper, year, formula, aliases, detector)
+        for spelling in (name, title, *aliases):
+            if _by_spelling.setdefault(_normal(spelling), record) is not record:
+                raise ValueError(f"{spelling!r} is taken by {_by_spelling[_normal(spelling)].name!r}")
+        _records[name] = record
+        detector.record = record
+        return detector
+
+    return enter
+
+
+def list_detectors(pattern: str = "*") -> list[str]:
+    """The registered names, sorted; ``pattern`` is a shell pattern such as ``"*cos"``."""
+    return sorted(name for name in _records if fnmatch(name, pattern))
+
+
+def detector_record(name: str) -> Record:
+    """The record of a score, by any of its spellings."""
+    record = _by_spelling.get(_normal(name))
+    if record is None:
+        hint = did_you_mean(name.lower(), list_detectors())
+        raise InputError(f"no detector is called {name!r}{hint} Known: {', '.join(list_detectors())}")
+    return record
+
+
+def create(name: str, **options: Any) -> Detector:
+    """A detector by name: ``create("ora", aggregate="mean")``."""
+    record = detector_record(name)
+    try:
+        return record.detector(**options)
+    except TypeError as error:
+        raise InputError(f"{record.name}: {error}") from error
+
+
+def _normal(spelling: str) -> str:
+    return "".join(letter for letter in spelling.lower() if letter not in "-_ ")

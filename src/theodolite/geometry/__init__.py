@@ -1,0 +1,1 @@
+"""The triangle of ORA and what is measured in it: pure mathematics on tensors."""

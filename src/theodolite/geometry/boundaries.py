@@ -1,0 +1,51 @@
+"""All decision boundaries of a head at once: distances to them from logits and one (C, C) table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..reference.head import Head
+from .inner_product import Mahalanobis
+from .triangle import pairwise_lengths, reciprocal_lengths, signed_distances
+
+
+class Margins(NamedTuple):
+    """Rows against the boundaries of their predicted class."""
+
+    predicted: Tensor  # (n,) class numbers
+    reciprocal: Tensor  # (n, C) 1/‖w_p − w_c‖, 0 where there is no boundary
+    distance: Tensor  # (n, C) signed distances, ≥ 0
+    widest: Tensor  # (n, 1) the largest difference of logits
+
+
+class Boundaries:
+    """The table of reciprocal boundary lengths of a head, kept in each precision and place it is used in.
+
+    Lengths are Euclidean, or those of ``metric``.
+    """
+
+    def __init__(self, head: Head, metric: Mahalanobis | None = None) -> None:
+        lengths = pairwise_lengths(head.weight) if metric is None else metric.boundary_lengths(head)
+        self._exact = reciprocal_lengths(lengths)
+        self._copies: dict[tuple[torch.dtype, torch.device], Tensor] = {}
+
+    def table(self, like: Tensor) -> Tensor:
+        """(C, C) reciprocal lengths in the precision and on the device of ``like``."""
+        key = (like.dtype, like.device)
+        if key not in self._copies:
+            self._copies[key] = self._exact.to(like)
+        return self._copies[key]
+
+    def margins(self, logits: Tensor) -> Margins:
+        """Distances of all rows to the boundaries of their predicted class. O(n·C)."""
+        own, predicted = logits.max(dim=1, keepdim=True)
+        reciprocal = self.table(logits).index_select(0, predicted[:, 0])
+        widest = own - logits.amin(dim=1, keepdim=True)
+        return Margins(predicted[:, 0], reciprocal, signed_distances(own, logits, reciprocal), widest)
+
+    def counts(self, margins: Margins) -> Tensor:
+        """Boundaries each row has: C − 1, less the classes that share the predicted one's weights."""
+        return (margins.reciprocal > 0).sum(dim=1).clamp_min_(1)

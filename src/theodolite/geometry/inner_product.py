@@ -1,0 +1,111 @@
+"""The inner product that lengths and angles are measured with: Euclidean, or the ID data's own.
+
+In the Mahalanobis metric ⟨x, y⟩ = xᵀ Σ⁻¹ y, Σ the total covariance of the ID features, directions in which ID
+features vary little count for more. Boundaries stay where they are; of the closed form only two ingredients
+change: the length of a boundary's normal, n² = (w_p − w_c)ᵀ Σ (w_p − w_c), and ‖z − μ‖².
+
+Σ is shrunk towards a multiple of the identity by the oracle-approximating formula (OAS, Chen et al. 2010),
+which needs only n, tr Σ and tr Σ² and so comes from the mergeable statistics; there is no knob.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..core.errors import InputError
+from ..reference.head import Head
+from .triangle import pairwise_lengths
+
+METRICS = ("euclidean", "mahalanobis")
+SHRINKAGES = ("oas", "none")
+_EPSILON = torch.finfo(torch.float64).eps
+
+
+def check_metric(metric: str, shrinkage: str) -> None:
+    if metric not in METRICS:
+        raise InputError(f"metric must be one of {', '.join(METRICS)}, got {metric!r}")
+    if shrinkage not in SHRINKAGES:
+        raise InputError(f"shrinkage must be one of {', '.join(SHRINKAGES)}, got {shrinkage!r}")
+
+
+class Spectrum(NamedTuple):
+    """A covariance as variances along directions (D, r), and ``floor``, the variance along all others.
+
+    With floor 0 the other directions are flat: they are left out, as a pseudo-inverse does.
+    """
+
+    directions: Tensor
+    variances: Tensor
+    floor: Tensor
+
+
+def oas_shrinkage(covariance: Tensor, samples: int) -> float:
+    """The weight ρ of the identity in (1 − ρ)Σ + ρ·(tr Σ/D)·I."""
+    width = len(covariance)
+    scale = float(covariance.diagonal().mean())
+    power = float(covariance.square().sum()) / width**2
+    denominator = (samples + 1) * (power - scale**2 / width)
+    return 1.0 if denominator <= 0 else min(1.0, (power + scale**2) / denominator)
+
+
+def spectrum(covariance: Tensor, samples: int, *, shrinkage: str = "oas") -> Spectrum:
+    """The (shrunk) covariance, float64. O(D³), once."""
+    weight = oas_shrinkage(covariance, samples) if shrinkage == "oas" else 0.0
+    variances, directions = torch.linalg.eigh(covariance)
+    if not bool(variances[-1] > 0):
+        raise InputError("features do not vary at all: the Mahalanobis metric needs a covariance")
+    kept = variances > len(variances) * _EPSILON * variances[-1]
+    floor = weight * covariance.diagonal().mean()
+    return Spectrum(directions[:, kept], (1 - weight) * variances[kept] + floor, floor)
+
+
+class Mahalanobis:
+    """The metric of one covariance, kept in each precision and place it is used in.
+
+    A row's coordinates are such that Euclidean geometry on them is the metric's geometry on the row. They
+    cost a product with a (D, D) factor; where the covariance has rank r ≤ D/2 (fewer samples than features),
+    the exact low-rank form costs two with a (D, r) factor instead.
+    """
+
+    def __init__(self, spectrum: Spectrum) -> None:
+        self.spectrum = spectrum
+        directions, variances, floor = spectrum
+        width, rank = directions.shape
+        self.low_rank = bool(floor > 0) and 2 * rank <= width
+        if self.low_rank:
+            self._factor = directions
+            self._gain = variances.rsqrt() - floor.rsqrt()
+        else:
+            self._factor = directions * variances.rsqrt()
+            if rank < width and bool(floor > 0):
+                # All of the space is needed: fill up with directions of the floor's variance.
+                rest = torch.linalg.qr(directions, mode="complete").Q[:, rank:]
+                self._factor = torch.cat([self._factor, rest * floor.rsqrt()], dim=1)
+            self._gain = variances[:0]
+        self._copies: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
+
+    def coordinates(self, rows: Tensor) -> Tensor:
+        """Rows as points of Euclidean space, in the rows' precision."""
+        key = (rows.dtype, rows.device)
+        if key not in self._copies:
+            self._copies[key] = self._factor.to(rows), self._gain.to(rows)
+        factor, gain = self._copies[key]
+        if not self.low_rank:
+            return rows @ factor
+        inside = (rows @ factor).mul_(gain)
+        return torch.addmm(rows * self.spectrum.floor.rsqrt().to(rows), inside, factor.T)
+
+    def boundary_lengths(self, head: Head) -> Tensor:
+        """√((w_p − w_c)ᵀ Σ (w_p − w_c)) for all pairs, (C, C) float64. Exact duplicates give exactly 0."""
+        directions, variances, floor = self.spectrum
+        weight = head.weight.to(directions)
+        inside = weight @ directions
+        seen = inside * variances.sqrt()
+        if bool(floor > 0) and directions.shape[1] < len(directions):
+            outside = (weight - inside @ directions.T) * floor.sqrt()
+            seen = torch.cat([seen, outside], dim=1)
+        lengths = pairwise_lengths(seen)
+        return torch.where(pairwise_lengths(head.weight) > 0, lengths, torch.zeros_like(lengths))

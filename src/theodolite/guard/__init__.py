@@ -1,0 +1,1 @@
+"""A detector with its head and its calibration, ready to give verdicts."""

@@ -1,0 +1,103 @@
+"""From scores to verdicts: thresholds on held-out ID scores, with a promise that holds in finite samples.
+
+The conformal p-value of a score s against n calibration scores is
+
+    p(s) = (1 + #{calibration scores ≤ s}) / (n + 1)
+
+If a new ID sample is exchangeable with the calibration samples, P(p ≤ α) ≤ α for every α and every n:
+flagging p ≤ α keeps the false-alarm rate at most α, on average over calibration sets. It is a promise about
+ID data only; how many OOD samples are caught depends on the score.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from ..core.arrays import AnyArray, ArrayLike, FloatArray, as_scores, like
+from ..core.errors import InputError
+
+_BISECTIONS = 50
+
+
+def threshold_at_tpr(id_scores: ArrayLike, tpr: float = 0.95) -> float:
+    """The highest λ such that at least ``tpr`` of the ID scores satisfy s ≥ λ."""
+    if not 0 < tpr <= 1:
+        raise InputError(f"tpr must lie in (0, 1], got {tpr}")
+    scores = np.sort(as_scores(id_scores, "id_scores"))[::-1]
+    return float(scores[math.ceil(tpr * len(scores) - 1e-9) - 1])
+
+
+def check_rate(false_alarm_rate: float) -> None:
+    if not 0 < false_alarm_rate < 1:
+        raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate}")
+
+
+def _beta_quantile(share: float, rank: int, count: int) -> float:
+    """The quantile of Beta(k, n + 1 − k): where n uniform numbers have k below with probability ``share``.
+
+    Its distribution function is a binomial tail, P(Binomial(n, x) ≥ k); bisected.
+    """
+    hits = torch.arange(rank, count + 1, dtype=torch.float64)
+    ways = math.lgamma(count + 1) - torch.lgamma(hits + 1) - torch.lgamma(count - hits + 1)
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        logs = ways + hits * math.log(middle) + (count - hits) * math.log1p(-middle)
+        low, high = (middle, high) if float(logs.exp().sum()) < share else (low, middle)
+    return (low + high) / 2
+
+
+class Calibration:
+    """Held-out ID scores, turned into p-values and verdicts.
+
+    The scores must come from ID samples that the detector was not fitted on.
+    """
+
+    def __init__(self, id_scores: ArrayLike) -> None:
+        self.scores: FloatArray = np.sort(as_scores(id_scores, "id_scores"))
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def p_values(self, scores: AnyArray) -> AnyArray:
+        """Conformal p-values: small means less in-distribution than nearly all calibration samples."""
+        values = as_scores(scores, "scores")
+        at_most = np.searchsorted(self.scores, values, side="right")
+        return like(torch.from_numpy((1 + at_most) / (len(self.scores) + 1)), scores)
+
+    def threshold(self, false_alarm_rate: float = 0.05) -> float:
+        """The λ for which ``score < λ`` is the same verdict as p-value ≤ ``false_alarm_rate``."""
+        return float(self.scores[self._allowed(false_alarm_rate) - 1])
+
+    def is_ood(self, scores: AnyArray, false_alarm_rate: float = 0.05) -> AnyArray:
+        """True where a sample is flagged; at most ``false_alarm_rate`` of ID samples will be."""
+        values = as_scores(scores, "scores")
+        return like(torch.from_numpy(values < self.threshold(false_alarm_rate)), scores)
+
+    def rate_interval(self, false_alarm_rate: float = 0.05, *, level: float = 0.9) -> tuple[float, float]:
+        """Where the rate of this very calibration lies, with probability ``level``.
+
+        The promise is kept on average over calibration sets; one set of n scores has a rate that is
+        distributed as Beta(k, n + 1 − k), k = ⌊α(n + 1)⌋, for scores without ties.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level must lie between 0 and 1, got {level}")
+        allowed, tail = self._allowed(false_alarm_rate), (1 - level) / 2
+        low, high = (_beta_quantile(share, allowed, len(self.scores)) for share in (tail, 1 - tail))
+        return low, high
+
+    def _allowed(self, false_alarm_rate: float) -> int:
+        """⌊α(n+1)⌋: the rank below which a new score is flagged."""
+        check_rate(false_alarm_rate)
+        allowed = math.floor(false_alarm_rate * (len(self.scores) + 1) + 1e-9)
+        if allowed < 1:
+            enough = math.ceil(1 / false_alarm_rate - 1 - 1e-9)
+            raise InputError(
+                f"{len(self.scores)} calibration scores cannot support a false-alarm rate of "
+                f"{false_alarm_rate}: at least {enough} are needed. "
+                "Hold out more ID data, or ask for a larger rate"
+            )
+        return allowed

@@ -1,0 +1,83 @@
+"""In-distribution data in two shares: one to fit on, one held out to calibrate on.
+
+A sample's share is decided by a hash of its id alone: the same in every order, on every machine, and
+whatever other samples come or go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core.arrays import ArrayLike
+from ..core.errors import InputError
+from ..reference.bank import sample_keys
+from ..reference.head import Head
+from ..reference.reference import Batch, Batches, batches
+
+# Not the seed of any bank: what is held out must not depend on what a bank keeps.
+_SEED = 0x5EED_CA11B
+_KEYS = 2**63
+
+
+@dataclass(frozen=True)
+class Share:
+    """One share of the batches, read from the source on every iteration."""
+
+    features: ArrayLike | Batches
+    labels: ArrayLike | None
+    ids: ArrayLike | None
+    head: Head
+    share: float
+    held_out: bool
+
+    def __iter__(self) -> Iterator[Batch]:
+        count = 0
+        for rows, labels, ids in batches(self.features, self.labels, self.ids, self.head):
+            numbers = torch.arange(count, count + len(rows)) if ids is None else ids
+            count += len(rows)
+            chosen = in_share(numbers, self.share) == self.held_out
+            if bool(chosen.any()):
+                yield rows[chosen], None if labels is None else labels[chosen], numbers[chosen]
+
+
+def check_share(share: float) -> None:
+    if not 0 < share < 1:
+        raise InputError(f"the calibration share must lie in (0, 1), got {share}")
+
+
+def split(
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None,
+    ids: ArrayLike | None,
+    head: Head,
+    share: float,
+) -> tuple[Share, Share]:
+    """(to fit on, held out): two views of the same data, each read in a pass of its own."""
+    check_share(share)
+    if isinstance(features, Iterator):
+        raise InputError(
+            "features is an iterator, which can be read once: fitting and calibrating need two passes; "
+            "pass arrays, a list of batches or a feature store"
+        )
+    if _reshuffles(features):
+        raise InputError(
+            "the loader shuffles, so every pass has another order and no share can be kept apart: pass "
+            "calibration= data of its own, or a DataLoader with shuffle=False"
+        )
+    fitted, held_out = (Share(features, labels, ids, head, share, side) for side in (False, True))
+    return fitted, held_out
+
+
+def _reshuffles(features: object) -> bool:
+    """Whether a loader, or what reads from one, draws its samples anew in every pass."""
+    sampler = getattr(getattr(features, "batches", features), "sampler", None)
+    return "Random" in type(sampler).__name__
+
+
+def in_share(ids: Tensor, share: float) -> Tensor:
+    """True for the samples that belong to a share of the data."""
+    return sample_keys(ids, _SEED) < int(share * _KEYS)

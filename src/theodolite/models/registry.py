@@ -1,0 +1,188 @@
+"""A loaded model, and the registry of sources that load one by its spec: ``source:name?option=value``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import parse_qsl, quote
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from ..core.errors import InputError, ModelError, TheodoliteError
+from .checkpoint import load_weights
+
+Preprocess: TypeAlias = Callable[[Image.Image], Tensor]
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A classifier in eval mode, and what belongs to it."""
+
+    spec: str
+    model: nn.Module
+    preprocess: Preprocess
+    preprocess_id: str
+    input_shape: tuple[int, int, int]
+    layer: str | None = None
+    class_names: tuple[str, ...] | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over names, shapes, dtypes and bytes of the weights: two models with one digest are one."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+            content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+            digest.update(memoryview(content.numpy()))
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked of a source."""
+
+    spec: str
+    name: str
+    pretrained: bool = True
+    weights: Path | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def fetch(self) -> bool:
+        """Whether the source brings the weights itself."""
+        return self.pretrained and self.weights is None
+
+    def fill(self, model: nn.Module) -> None:
+        """Load the weights file that came with the request, if any."""
+        if self.weights is not None:
+            load_weights(model, self.weights)
+
+    def integer(self, option: str) -> int | None:
+        """An option that must be a whole number."""
+        value = self.options.get(option)
+        if value is None:
+            return None
+        if not value.isdecimal():
+            raise InputError(f"{self.spec}: option {option} must be a whole number, got {value!r}")
+        return int(value)
+
+    @property
+    def num_classes(self) -> int | None:
+        """Another number of classes than the source's weights have, for weights of one's own."""
+        classes = self.integer("num_classes")
+        if classes is not None and self.fetch:
+            raise InputError(
+                f"{self.spec}: num_classes puts a new head on the model, and no weights are given for it. "
+                f"Pass the fine-tuned checkpoint with --weights FILE, or leave num_classes out"
+            )
+        return classes
+
+    @contextmanager
+    def fetching(self, hint: str = "") -> Iterator[None]:
+        """Turn whatever a third party raises while it builds or downloads into one paragraph."""
+        try:
+            yield
+        except TheodoliteError:
+            raise
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200] or "no reason given"
+            problem = (
+                "its weights are not on this machine and could not be fetched, or do not fit"
+                if self.fetch
+                else "it could not be built"
+            )
+            raise ModelError(
+                f"{self.spec}: {problem} ({type(error).__name__}: {reason}). Check the name and the "
+                f"connection{hint}, or pass a checkpoint you have with --weights FILE (.safetensors or .pt)"
+            ) from error
+
+
+Loader: TypeAlias = Callable[[Request], LoadedModel]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of models: its prefix, its loader and the options it understands."""
+
+    prefix: str
+    load: Loader
+    options: tuple[str, ...]
+
+
+_sources: dict[str, Source] = {}
+
+
+def source(prefix: str, *, options: tuple[str, ...] = ()) -> Callable[[Loader], Loader]:
+    """Function decorator: enter a loader under the prefix of its specs."""
+
+    def enter(load: Loader) -> Loader:
+        _sources[prefix] = Source(prefix, load, options)
+        return load
+
+    return enter
+
+
+def list_sources() -> list[str]:
+    """The prefixes a spec can begin with."""
+    return sorted(_sources)
+
+
+def load_model(
+    spec: str, *, weights: str | Path | None = None, pretrained: bool = True, **options: object
+) -> LoadedModel:
+    """The model that ``spec`` names: ``source:name``, or an alias of the paper's backbones.
+
+    ``weights`` is a checkpoint of your own in place of the source's; ``pretrained=False`` leaves the weights
+    random. ``options`` are the same as ``?option=value`` at the end of the spec.
+    """
+    known, name, given = _parse(spec)
+    prefix = known.prefix
+    merged = given | {key: str(value) for key, value in options.items() if value is not None}
+    unknown = sorted(set(merged) - set(known.options))
+    if unknown:
+        takes = ", ".join(known.options) or "none"
+        raise InputError(f"{prefix} models take no option {unknown[0]!r}; options: {takes}")
+    path = None if weights is None else Path(weights)
+    request = Request(canonical(prefix, name, merged), name, pretrained, path, merged)
+    loaded = known.load(request)
+    loaded.model.eval()
+    return loaded
+
+
+def spelled(spec: str) -> str:
+    """The spec of the model that ``spec`` names, in its one spelling: aliases resolved, options sorted."""
+    known, name, options = _parse(spec)
+    return canonical(known.prefix, name, options)
+
+
+def names_model(asked: str, stored: str) -> bool:
+    """Whether a spec names a stored model: a source may have added the name of its default weights."""
+    (name, _, options), (wanted, _, given) = stored.partition("?"), spelled(asked).partition("?")
+    return options == given and (name == wanted or name.startswith(wanted + "/"))
+
+
+def _parse(spec: str) -> tuple[Source, str, dict[str, str]]:
+    from .cards import resolve
+
+    prefix, colon, rest = resolve(spec).partition(":")
+    known = _sources.get(prefix)
+    if not colon or not rest or known is None:
+        raise InputError(
+            f"model {spec!r} is neither an alias (theodolite models lists them) nor of the form source:name; "
+            f"sources: {', '.join(list_sources())}"
+        )
+    name, _, query = rest.partition("?")
+    return known, name, dict(parse_qsl(query))
+
+
+def canonical(prefix: str, name: str, options: dict[str, str]) -> str:
+    """The one spelling of a spec: options sorted and escaped."""
+    query = "&".join(f"{key}={quote(options[key], safe='/,. {}')}" for key in sorted(options))
+    return f"{prefix}:{name}" + (f"?{query}" if query else "")

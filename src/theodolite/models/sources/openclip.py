@@ -1,0 +1,118 @@
+"""`openclip:MODEL/TAG`: CLIP as a classifier, zero-shot from class names or with a linear probe.
+
+Zero-shot, the head is the text embeddings of "a photo of a {class}." (``?prompt=`` changes it) for
+``?classes=``, a text file or a comma-separated list; without it, ImageNet's. The logits are cosines, without
+CLIP's temperature. ``?linear=probe.safetensors`` puts a linear layer on the image embedding instead.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...core.compat import import_torchvision
+from ...core.errors import InputError, MissingExtraError
+from ...reference.head import Head
+from ..names import read_names
+from ..preprocess import Rgb
+from ..registry import LoadedModel, Request, source
+from .scl import linear_weights
+
+PROMPT = "a photo of a {class}."
+_TEXT_BATCH = 256
+
+
+class ClipClassifier(nn.Module):
+    """The image tower of CLIP and a head on its embedding: a cosine head or a linear probe."""
+
+    def __init__(self, visual: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.visual = visual
+        self.head = head
+
+    def forward(self, images: Tensor) -> Tensor:
+        embedding = self.visual(images)
+        logits: Tensor = self.head(embedding[0] if isinstance(embedding, tuple) else embedding)
+        return logits
+
+
+@source("openclip", options=("classes", "prompt", "linear"))
+def load(request: Request) -> LoadedModel:
+    import_torchvision("clip")
+    try:
+        import open_clip
+    except ImportError as error:
+        raise MissingExtraError("open_clip_torch", "clip") from error
+
+    name, tag = _names(request.name, open_clip.list_models())
+    if request.fetch and tag is None and ":" not in name:
+        tags = ", ".join(open_clip.list_pretrained_tags_by_model(name)) or "none"
+        raise InputError(f"{request.spec} names no weights: write openclip:{name}/TAG with one of: {tags}")
+    with request.fetching(", put the folder of the model in place of its name"):
+        clip, _, preprocess = open_clip.create_model_and_transforms(
+            name, pretrained=tag if request.fetch else None, load_weights=request.fetch
+        )
+        tokenizer = open_clip.get_tokenizer(name)
+    request.fill(clip)
+    clip.eval()
+    names: tuple[str, ...] | None = None
+    if "linear" in request.options:
+        head: nn.Module = _probe(Path(request.options["linear"]))
+        if "classes" in request.options:
+            names = read_names(request.options["classes"])
+    else:
+        given = request.options.get("classes")
+        names = open_clip.IMAGENET_CLASSNAMES if given is None else read_names(given)
+        head = Head.cosine(_embed(clip, tokenizer, tuple(names), request.options.get("prompt", PROMPT)))
+    size = clip.visual.image_size
+    height, width = size if isinstance(size, tuple | list) else (size, size)
+    return LoadedModel(
+        spec=request.spec,
+        model=ClipClassifier(clip.visual, head),
+        preprocess=Rgb(preprocess),
+        preprocess_id="open_clip " + " ".join(re.sub(r" at 0x[0-9a-f]+", "", repr(preprocess)).split()),
+        input_shape=(3, height, width),
+        layer="head" if "linear" in request.options else None,
+        class_names=None if names is None else tuple(names),
+    )
+
+
+def _names(name: str, known: list[str]) -> tuple[str, str | None]:
+    """Model and tag of `MODEL/TAG`; a local folder and `hf-hub:…` name both at once."""
+    if Path(name).is_dir():
+        return f"local-dir:{name}", None
+    if ":" in name:
+        return name, None
+    model, _, tag = name.partition("/")
+    if model not in known:
+        raise InputError(
+            f"open_clip has no model called {model!r}, and no folder of that name exists: "
+            f"open_clip.list_models() names them, for example ViT-B-32"
+        )
+    return model, tag or None
+
+
+def _embed(clip: nn.Module, tokenizer: Any, names: tuple[str, ...], prompt: str) -> Tensor:
+    """Text embeddings (C, D) of the prompts, a few at a time."""
+    if "{class}" not in prompt:
+        raise InputError(f"prompt must contain {{class}}, got {prompt!r}")
+    texts = [prompt.replace("{class}", name) for name in names]
+    encode: Any = clip.encode_text
+    with torch.no_grad():
+        parts = [
+            encode(tokenizer(texts[start : start + _TEXT_BATCH]))
+            for start in range(0, len(texts), _TEXT_BATCH)
+        ]
+    return torch.cat(parts)
+
+
+def _probe(path: Path) -> nn.Linear:
+    weights = linear_weights(path)
+    classes, width = weights["fc.weight"].shape
+    probe = nn.Linear(width, classes)
+    probe.load_state_dict({"weight": weights["fc.weight"], "bias": weights["fc.bias"]})
+    return probe

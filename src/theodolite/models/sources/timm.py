@@ -1,0 +1,53 @@
+"""`timm:NAME`: a model of the timm library, by name with tag, by `hf-hub:` id, or from a local folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ...core.compat import import_torchvision
+from ...core.errors import InputError, MissingExtraError, did_you_mean
+from ..names import IMAGENET_CLASSES, imagenet_names
+from ..preprocess import Rgb
+from ..registry import LoadedModel, Request, source
+
+
+@source("timm", options=("num_classes",))
+def load(request: Request) -> LoadedModel:
+    import_torchvision()
+    try:
+        import timm
+        from timm.data import create_transform, resolve_data_config
+    except ImportError as error:
+        raise MissingExtraError("timm", "vision") from error
+
+    name = f"local-dir:{request.name}" if Path(request.name).is_dir() else request.name
+    if ":" not in name:
+        _require_known(name, timm.list_models())
+    classes = request.num_classes
+    extra = {} if classes is None else {"num_classes": classes}
+    with request.fetching(", put the folder of the model in place of its name"):
+        model = timm.create_model(name, pretrained=request.fetch, **extra)
+    request.fill(model)
+    config = resolve_data_config({}, model=model)
+    channels, height, width = config["input_size"]
+    named = model.pretrained_cfg.get("label_names")
+    if named is None and model.num_classes == IMAGENET_CLASSES:
+        named = imagenet_names()
+    return LoadedModel(
+        spec=request.spec,
+        model=model,
+        preprocess=Rgb(create_transform(**config, is_training=False)),
+        preprocess_id="timm " + json.dumps(config, sort_keys=True),
+        input_shape=(channels, height, width),
+        class_names=None if named is None or len(named) != model.num_classes else tuple(named),
+    )
+
+
+def _require_known(name: str, known: list[str]) -> None:
+    architecture = name.split(".")[0]
+    if architecture not in known:
+        hint = did_you_mean(architecture, known)
+        raise InputError(
+            f"timm has no model called {architecture!r}{hint} Its names: timm.list_models('*convnext*')"
+        )

@@ -1,0 +1,68 @@
+"""`hf:ORGANISATION/NAME`: an image classifier of transformers, from the hub, its cache or a local folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from ...core.compat import import_torchvision
+from ...core.errors import MissingExtraError, ModelError
+from ..registry import LoadedModel, Request, source
+
+
+@dataclass(frozen=True)
+class Processor:
+    """One image through a transformers image processor."""
+
+    processor: Callable[..., Any]
+
+    def __call__(self, image: Image.Image) -> Tensor:
+        pixels = self.processor(images=image.convert("RGB"), return_tensors="pt")["pixel_values"]
+        return torch.as_tensor(pixels)[0]
+
+
+@source("hf", options=("revision",))
+def load(request: Request) -> LoadedModel:
+    import_torchvision("clip")
+    try:
+        from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageClassification
+    except ImportError as error:
+        raise MissingExtraError("transformers", "clip") from error
+
+    extra = {"revision": request.options["revision"]} if "revision" in request.options else {}
+    with request.fetching(", put the folder of the model in place of its name"):
+        config = AutoConfig.from_pretrained(request.name, **extra)
+        processor = AutoImageProcessor.from_pretrained(request.name, **extra)
+        if request.fetch:
+            model, report = AutoModelForImageClassification.from_pretrained(
+                request.name, output_loading_info=True, **extra
+            )
+            _require_head(request, sorted(report["missing_keys"]))
+        else:
+            model = AutoModelForImageClassification.from_config(config)
+    request.fill(model)
+    preprocess = Processor(processor)
+    # What the processor makes of a picture says more surely than its settings how large the input is.
+    channels, height, width = preprocess(Image.new("RGB", (64, 48))).shape
+    return LoadedModel(
+        spec=request.spec,
+        model=model,
+        preprocess=preprocess,
+        preprocess_id="transformers " + " ".join(processor.to_json_string().split()),
+        input_shape=(channels, height, width),
+        class_names=tuple(str(config.id2label[index]) for index in range(config.num_labels)),
+    )
+
+
+def _require_head(request: Request, missing: list[str]) -> None:
+    """transformers fills what a checkpoint lacks with random numbers: a random head looks like any other."""
+    if missing:
+        raise ModelError(
+            f"{request.spec} has no weights for {', '.join(missing[:4])}: it is an encoder without a trained "
+            f"classifier. Name a checkpoint fine-tuned for classification, or pass one with --weights FILE"
+        )

@@ -1,0 +1,1 @@
+"""What one pass over ID data remembers: a head and mergeable statistics."""
