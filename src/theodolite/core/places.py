@@ -1,6 +1,6 @@
 """Where things lie on this machine: kept features and scores, data sets, released weights. One rule each.
 
-An option given wins, then a variable of ours, then the user's cache folder (``XDG_CACHE_HOME``, ``~/.cache``).
+An option given wins, then a variable of ours, then the cache folder of the user (``XDG_CACHE_HOME``).
 """
 
 from __future__ import annotations

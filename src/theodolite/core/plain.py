@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin, g
 
 from .errors import FormatError
 
-JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 JsonObject: TypeAlias = dict[str, JsonValue]
 Record = TypeVar("Record")
 
