@@ -17,7 +17,7 @@ Kind: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--kind",
-        help="folder, flat, image, list, npy, npz, idx, cifar or saved; recognised by itself if not given.",
+        help="What kind of data the path holds; recognised by itself if not given, an unknown kind lists all.",
     ),
 ]
 BatchSize: TypeAlias = Annotated[

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import FormatError, InputError
+from .formats import data_format
 from .stacks import ImageStack
 
 _SHAPE = (-1, 3, 32, 32)
@@ -40,6 +41,7 @@ def is_cifar(path: Path) -> bool:
     return named or (path.name in ("train", "test") and path.with_name("meta").is_file())
 
 
+@data_format("cifar", title="a CIFAR batch", place="either", named=is_cifar)
 def open_cifar(path: Path) -> ImageStack:
     """One batch file, or all training batches of CIFAR-10 by the pattern `data_batch_*`."""
     if path.is_dir():

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import FormatError
+from .formats import data_format
 from .stacks import ImageStack
 
 _UBYTE = 0x08
@@ -28,6 +29,7 @@ def is_idx(path: Path) -> bool:
     return len(start) == 4 and start[:3] == bytes((0, 0, _UBYTE)) and 1 <= start[3] <= 4
 
 
+@data_format("idx", title="idx", content=is_idx)
 def open_idx(path: Path) -> ImageStack:
     """Images with the labels file found beside them, by the usual names."""
     images = read_idx(path)
@@ -75,11 +77,7 @@ def _opened(path: Path) -> gzip.GzipFile:
 
 
 def _labels_of(path: Path) -> Path | None:
-    for images, labels in (
-        ("images-idx3", "labels-idx1"),
-        ("images.idx3", "labels.idx1"),
-        ("images", "labels"),
-    ):
+    for images, labels in _LABEL_NAMES:
         beside = path.with_name(path.name.replace(images, labels))
         other = beside.with_name(beside.name.removesuffix(".gz") + ("" if beside.suffix == ".gz" else ".gz"))
         for candidate in (beside, other):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -147,6 +148,15 @@ def as_picture(image: Picture) -> Image.Image:
         return image
     pixels = (image * 255).round().to(torch.uint8).permute(1, 2, 0).cpu().numpy()
     return Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+
+
+def whole_label(label: Any, name: str) -> int | None:
+    """The label of a sample as a number; -1, or none, is no label."""
+    if label is None:
+        return None
+    if not re.fullmatch(r"-?\d+", str(label.item() if hasattr(label, "item") else label)):
+        raise InputError(f"{name}: label {label!r} is not a whole number")
+    return None if int(label) == -1 else int(label)
 
 
 def content_of(image: Picture) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import FormatError, InputError
+from .formats import data_format
 from .sample import Sample, fingerprint, from_array, line
 
 Stack = npt.NDArray[np.generic]
@@ -57,6 +58,7 @@ class ImageStack:
         return None if self.labels is None else int(self.labels[index])
 
 
+@data_format("npy", title=".npy", suffixes=(".npy",))
 def open_npy(path: Path) -> ImageStack:
     """An array file, mapped into memory; labels in `NAME_labels.npy` or `labels.npy` beside it."""
     beside = [path.with_name(f"{path.stem}_labels.npy"), path.with_name("labels.npy")]
@@ -64,6 +66,7 @@ def open_npy(path: Path) -> ImageStack:
     return ImageStack(path.name, _read(path), None if labels is None else _read(labels))
 
 
+@data_format("npz", title=".npz", suffixes=(".npz",))
 def open_npz(path: Path) -> ImageStack:
     """An archive with one array of pictures, and one of labels under a usual name."""
     try:
