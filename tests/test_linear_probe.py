@@ -160,11 +160,11 @@ def test_the_command_writes_a_head_that_models_and_folders_take(store: Path, tmp
 
 
 def test_a_saved_probe_is_read_as_the_linear_head_of_a_model(tmp_path: Path) -> None:
-    from theodolite.models.sources.scl import linear_weights
+    from theodolite.models.checkpoint import linear_weights
 
     problem = overlapping()
     head = train_probe(problem.train, problem.labels, epochs=1)
     save_probe(head, tmp_path / "probe.safetensors")
     read = linear_weights(tmp_path / "probe.safetensors")
-    assert torch.equal(read["fc.weight"], head.weight)
-    assert torch.equal(read["fc.bias"], head.bias)
+    assert torch.equal(read["weight"], head.weight)
+    assert torch.equal(read["bias"], head.bias)

@@ -29,7 +29,8 @@ from theodolite.core.errors import FormatError, InputError
 from theodolite.detectors import _registry as registry
 from theodolite.detectors.spec import parse_entries
 from theodolite.evaluation.evaluation import head_accuracy
-from theodolite.models.nets.lenet import LeNet5, train
+from theodolite.models.nets.lenet import LeNet5
+from theodolite.models.training import train
 from theodolite.paper.experiments.pictures import digest_of
 from theodolite.report import figures
 from theodolite.report.forms import csv_text, latex, markdown, terminal_table

@@ -104,7 +104,7 @@ def test_the_command_opens_a_format_from_outside(toy: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "theodolite", "--import", "my_format", *arguments],
         cwd=toy.parent,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), os.environ.get("PYTHONPATH", "")))},
         capture_output=True,
         text=True,
     )

@@ -17,7 +17,6 @@ from theodolite.core.errors import InputError, ModelError
 from theodolite.features.capture import Capture
 from theodolite.features.layers import head_layers
 from theodolite.models import list_models, load_model
-from theodolite.models.cards import OPENCLIP_REPOSITORIES, TORCHVISION_FILES
 from theodolite.models.nets.resnet import resnet18, resnet50
 
 import_torchvision()
@@ -48,34 +47,6 @@ def test_timm_aliases_have_weights() -> None:
 
     pretrained = set(timm.list_pretrained())
     assert all(CARDS[alias].spec.removeprefix("timm:") in pretrained for alias in TIMM)
-
-
-def test_places_of_fetched_weights_are_those_of_the_libraries() -> None:
-    import open_clip
-    from torchvision.models import get_model_weights
-
-    for name, file in TORCHVISION_FILES.items():
-        architecture, weights = name.split("/")
-        assert get_model_weights(architecture)[weights].url.endswith("/" + file)
-    for name, repository in OPENCLIP_REPOSITORIES.items():
-        assert open_clip.get_pretrained_cfg(*name.split("/"))["hf_hub"].strip("/") == repository
-
-
-def test_presence_is_seen_without_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    monkeypatch.setenv("THEODOLITE_WEIGHTS", str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert [card.alias for card in list_models() if card.present] == ["lite0"]
-    for file in (
-        "hub/checkpoints/resnet50-0676ba61.pth",
-        "CIFAR10_resnet18.pth.tar",
-        "models--timm--convnext_base.fb_in1k/snapshots/abc/model.safetensors",
-        "models--laion--CLIP-ViT-H-14-laion2B-s32B-b79K/snapshots/abc/open_clip_model.safetensors",
-    ):
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / file).touch()
-    present = {card.alias for card in list_models() if card.present}
-    assert present == {"lite0", "resnet50", "resnet18", "convnext", "clip-h14"}
 
 
 def test_models_command() -> None:

@@ -17,7 +17,7 @@ Kind: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--kind",
-        help="What kind of data the path holds; recognised by itself if not given, an unknown kind lists all.",
+        help="What kind of data it is; recognised by itself if not given, an unknown kind lists all.",
     ),
 ]
 BatchSize: TypeAlias = Annotated[

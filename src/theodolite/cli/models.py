@@ -15,7 +15,7 @@ def models() -> None:
 
 def models_table() -> Table:
     """One row a backbone."""
-    from ..models import list_models, list_sources
+    from ..models import list_models, list_sources, weights_present
 
     table = Table(
         title="Models by alias",
@@ -36,6 +36,6 @@ def models_table() -> Table:
             str(card.width),
             str(card.input_size),
             "" if card.accuracy is None else f"{card.accuracy:.2f}",
-            "here" if card.present else "absent",
+            "here" if weights_present(card.spec) else "absent",
         )
     return table

@@ -15,7 +15,8 @@ from ..detectors import ORA, RECOMMENDED, Detector, create, detector_record, fit
 from ..evaluation.evaluation import Evaluation, evaluate_detectors
 from ..evaluation.metrics import accuracy
 from ..guard.calibration import Calibration
-from ..models.nets.lenet import LeNet5, features, one_thread, train
+from ..models.nets.lenet import LeNet5, features
+from ..models.training import one_thread, train
 from ..reference.head import Head
 from ..report import figures
 from ..report.tables import evaluation_table

@@ -2,6 +2,16 @@
 
 from . import sources
 from .cards import ModelCard, list_models
-from .registry import LoadedModel, list_sources, load_model
+from .registry import LoadedModel, Request, list_sources, load_model, source, weights_present
 
-__all__ = ["LoadedModel", "ModelCard", "list_models", "list_sources", "load_model", "sources"]
+__all__ = [
+    "LoadedModel",
+    "ModelCard",
+    "Request",
+    "list_models",
+    "list_sources",
+    "load_model",
+    "source",
+    "sources",
+    "weights_present",
+]

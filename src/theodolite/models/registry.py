@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ..core.errors import InputError, ModelError, TheodoliteError
+from .cards import resolve
 from .checkpoint import load_weights
 
 Preprocess: TypeAlias = Callable[[Image.Image], Tensor]
@@ -107,23 +108,39 @@ class Request:
 Loader: TypeAlias = Callable[[Request], LoadedModel]
 
 
+def _cannot_tell(_: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Source:
-    """One source of models: its prefix, its loader and the options it understands."""
+    """One source of models: its prefix, its loader, the options it understands, and what it has here."""
 
     prefix: str
     load: Loader
     options: tuple[str, ...]
+    present: Callable[[str], bool]
 
 
 _sources: dict[str, Source] = {}
 
 
-def source(prefix: str, *, options: tuple[str, ...] = ()) -> Callable[[Loader], Loader]:
-    """Function decorator: enter a loader under the prefix of its specs."""
+def source(
+    prefix: str, *, options: tuple[str, ...] = (), present: Callable[[str], bool] = _cannot_tell
+) -> Callable[[Loader], Loader]:
+    """Function decorator: enter a loader under the prefix of its specs.
+
+    ``present(name)`` says whether the weights of a model are on this machine, and fetches nothing to find
+    out; a source without it has none that it knows of.
+    """
 
     def enter(load: Loader) -> Loader:
-        _sources[prefix] = Source(prefix, load, options)
+        known = _sources.get(prefix)
+        if known is not None and known.load.__module__ != load.__module__:
+            raise InputError(
+                f"the source {prefix!r} is taken by {known.load.__module__}: choose another prefix"
+            )
+        _sources[prefix] = Source(prefix, load, options, present)
         return load
 
     return enter
@@ -150,27 +167,31 @@ def load_model(
         takes = ", ".join(known.options) or "none"
         raise InputError(f"{prefix} models take no option {unknown[0]!r}; options: {takes}")
     path = None if weights is None else Path(weights)
-    request = Request(canonical(prefix, name, merged), name, pretrained, path, merged)
+    request = Request(write_spec(prefix, name, merged), name, pretrained, path, merged)
     loaded = known.load(request)
     loaded.model.eval()
     return loaded
 
 
-def spelled(spec: str) -> str:
+def weights_present(spec: str) -> bool:
+    """Whether the weights of the model that ``spec`` names are on this machine; its source is asked."""
+    known, name, _ = _parse(spec)
+    return known.present(name)
+
+
+def canonical_spec(spec: str) -> str:
     """The spec of the model that ``spec`` names, in its one spelling: aliases resolved, options sorted."""
     known, name, options = _parse(spec)
-    return canonical(known.prefix, name, options)
+    return write_spec(known.prefix, name, options)
 
 
 def names_model(asked: str, stored: str) -> bool:
     """Whether a spec names a stored model: a source may have added the name of its default weights."""
-    (name, _, options), (wanted, _, given) = stored.partition("?"), spelled(asked).partition("?")
+    (name, _, options), (wanted, _, given) = stored.partition("?"), canonical_spec(asked).partition("?")
     return options == given and (name == wanted or name.startswith(wanted + "/"))
 
 
 def _parse(spec: str) -> tuple[Source, str, dict[str, str]]:
-    from .cards import resolve
-
     prefix, colon, rest = resolve(spec).partition(":")
     known = _sources.get(prefix)
     if not colon or not rest or known is None:
@@ -182,7 +203,7 @@ def _parse(spec: str) -> tuple[Source, str, dict[str, str]]:
     return known, name, dict(parse_qsl(query))
 
 
-def canonical(prefix: str, name: str, options: dict[str, str]) -> str:
+def write_spec(prefix: str, name: str, options: dict[str, str]) -> str:
     """The one spelling of a spec: options sorted and escaped."""
     query = "&".join(f"{key}={quote(options[key], safe='/,. {}')}" for key in sorted(options))
     return f"{prefix}:{name}" + (f"?{query}" if query else "")

@@ -17,7 +17,7 @@ from ..benchmarks.runner import run
 from ..benchmarks.subject import Extraction
 from ..core.errors import InputError
 from ..detectors.spec import Entry
-from ..models import list_models
+from ..models import list_models, weights_present
 from .experiments import Context, Experiment, experiments
 
 # Figures have no numbers of their own: they draw the scores of an experiment.
@@ -179,7 +179,7 @@ def _id_and_some_ood(name: str, root: Path | None) -> bool:
 
 
 def _here(backbone: str) -> bool:
-    return any(card.alias == backbone and card.present for card in list_models())
+    return any(card.alias == backbone and weights_present(card.spec) for card in list_models())
 
 
 def _checkpoint(backbone: str) -> str:

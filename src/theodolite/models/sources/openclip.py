@@ -17,13 +17,16 @@ from torch import Tensor, nn
 from ...core.compat import import_torchvision
 from ...core.errors import InputError, MissingExtraError
 from ...reference.head import Head
-from ..names import read_names
+from ..checkpoint import linear_weights
+from ..class_names import read_names
+from ..hub_cache import in_hub_cache
 from ..preprocess import Rgb
 from ..registry import LoadedModel, Request, source
-from .scl import linear_weights
 
 PROMPT = "a photo of a {class}."
 _TEXT_BATCH = 256
+# Where open_clip fetches these from, written here so that a look need not import it.
+REPOSITORIES = {"ViT-H-14/laion2b_s32b_b79k": "laion/CLIP-ViT-H-14-laion2B-s32B-b79K"}
 
 
 class ClipClassifier(nn.Module):
@@ -40,7 +43,12 @@ class ClipClassifier(nn.Module):
         return logits
 
 
-@source("openclip", options=("classes", "prompt", "linear"))
+def present(name: str) -> bool:
+    """Whether the weights are a local folder, or in the hub's cache."""
+    return Path(name).is_dir() or in_hub_cache(REPOSITORIES.get(name, name.removeprefix("hf-hub:")))
+
+
+@source("openclip", options=("classes", "prompt", "linear"), present=present)
 def load(request: Request) -> LoadedModel:
     import_torchvision("clip")
     try:
@@ -112,7 +120,7 @@ def _embed(clip: nn.Module, tokenizer: Any, names: tuple[str, ...], prompt: str)
 
 def _probe(path: Path) -> nn.Linear:
     weights = linear_weights(path)
-    classes, width = weights["fc.weight"].shape
+    classes, width = weights["weight"].shape
     probe = nn.Linear(width, classes)
-    probe.load_state_dict({"weight": weights["fc.weight"], "bias": weights["fc.bias"]})
+    probe.load_state_dict(weights)
     return probe

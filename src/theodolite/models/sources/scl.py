@@ -7,14 +7,14 @@ THEODOLITE_WEIGHTS names, or pass them: ``--weights encoder.pth`` and ``?linear=
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import InputError, ModelError
-from ..checkpoint import StateDict, fill, read_state_dict, strip_wrappers
-from ..names import imagenet_names
+from ...core.places import weights_folder
+from ..checkpoint import StateDict, fill, linear_weights, read_state_dict, strip_wrappers
+from ..class_names import imagenet_names
 from ..nets.resnet import ResNet, resnet18, resnet50
 from ..preprocess import IMAGENET_MEAN, IMAGENET_STD, Pixels
 from ..registry import LoadedModel, Request, source
@@ -34,6 +34,10 @@ class Backbone:
     encoder: str
     linear: str | None
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (self.encoder,) if self.linear is None else (self.encoder, self.linear)
+
 
 BACKBONES = {
     "resnet18": Backbone(
@@ -52,7 +56,13 @@ BACKBONES = {
 }
 
 
-@source("scl", options=("linear", "num_classes"))
+def present(name: str) -> bool:
+    """Whether all files of the network are in the folder of released weights."""
+    backbone = BACKBONES.get(name)
+    return backbone is not None and all((weights_folder() / file).is_file() for file in backbone.files)
+
+
+@source("scl", options=("linear", "num_classes"), present=present)
 def load(request: Request) -> LoadedModel:
     backbone = BACKBONES.get(request.name)
     if backbone is None:
@@ -64,7 +74,7 @@ def load(request: Request) -> LoadedModel:
         weights = encoder_weights(encoder)
         linear = _linear_file(request, backbone, encoder)
         if linear is not None:
-            weights |= linear_weights(linear)
+            weights |= {f"fc.{key}": value for key, value in linear_weights(linear).items()}
         fill(model, weights, str(encoder))
     names = _CIFAR10 if backbone.preprocess is _CIFAR else imagenet_names()
     return LoadedModel(
@@ -85,26 +95,8 @@ def encoder_weights(path: Path) -> StateDict:
     return {key: value for key, value in bare.items() if not key.startswith("head.")}
 
 
-def linear_weights(path: Path) -> StateDict:
-    """The linear head of a file that holds nothing else, under whatever prefix."""
-    tensors = read_state_dict(path)
-    found = {key.rpartition(".")[2]: value for key, value in tensors.items()}
-    if len(tensors) != 2 or set(found) != {"weight", "bias"}:
-        raise ModelError(
-            f"{path} is not a linear head: expected one weight and one bias, got "
-            f"{', '.join(list(tensors)[:4])}"
-        )
-    return {"fc.weight": found["weight"], "fc.bias": found["bias"]}
-
-
-def released_file(name: str) -> Path:
-    """Where a file of the release is looked for."""
-    folder = os.environ.get("THEODOLITE_WEIGHTS") or Path.home() / ".cache" / "theodolite" / "weights"
-    return Path(folder) / name
-
-
 def _released(request: Request, name: str) -> Path:
-    path = released_file(name)
+    path = weights_folder() / name
     if not path.is_file():
         raise ModelError(
             f"{request.spec}: its weights {path} are not on this machine. They are a file of the public "

@@ -7,12 +7,18 @@ from pathlib import Path
 
 from ...core.compat import import_torchvision
 from ...core.errors import InputError, MissingExtraError, did_you_mean
-from ..names import IMAGENET_CLASSES, imagenet_names
+from ..class_names import IMAGENET_CLASSES, imagenet_names
+from ..hub_cache import in_hub_cache
 from ..preprocess import Rgb
 from ..registry import LoadedModel, Request, source
 
 
-@source("timm", options=("num_classes",))
+def present(name: str) -> bool:
+    """Whether the weights are a local folder, or in the hub's cache."""
+    return Path(name).is_dir() or in_hub_cache(_repository(name))
+
+
+@source("timm", options=("num_classes",), present=present)
 def load(request: Request) -> LoadedModel:
     import_torchvision()
     try:
@@ -42,6 +48,21 @@ def load(request: Request) -> LoadedModel:
         input_shape=(channels, height, width),
         class_names=None if named is None or len(named) != model.num_classes else tuple(named),
     )
+
+
+def _repository(name: str) -> str:
+    """Where timm fetches a model from; only for one without a tag is timm itself asked which it takes."""
+    if ":" in name:
+        return name.partition(":")[2]
+    if "." in name:
+        return f"timm/{name}"
+    try:
+        import_torchvision()
+        import timm
+    except ImportError:
+        return name
+    config = timm.get_pretrained_cfg(name)
+    return str(getattr(config, "hf_hub_id", None) or name)
 
 
 def _require_known(name: str, known: list[str]) -> None:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+
 from ...core.compat import import_torchvision
-from ...core.errors import InputError, did_you_mean
+from ...core.errors import InputError, MissingExtraError, did_you_mean
 from ..preprocess import Rgb
-from ..registry import LoadedModel, Request, canonical, source
+from ..registry import LoadedModel, Request, source, write_spec
+
+# Files that torchvision fetches, written here so that a look at the paper's backbones need not import it.
+FILES = {
+    "resnet50/IMAGENET1K_V1": "resnet50-0676ba61.pth",
+    "mobilenet_v2/IMAGENET1K_V1": "mobilenet_v2-b0353104.pth",
+}
 
 
-@source("torchvision", options=("num_classes",))
+def present(name: str) -> bool:
+    """Whether the file of the weights is where torch keeps what it fetched."""
+    try:
+        file = FILES.get(name) or PurePosixPath(_choose(name)[1].url).name
+    except (InputError, MissingExtraError):
+        return False
+    return (Path(torch.hub.get_dir()) / "checkpoints" / file).is_file()
+
+
+@source("torchvision", options=("num_classes",), present=present)
 def load(request: Request) -> LoadedModel:
-    import_torchvision()
+    name, weights = _choose(request.name)
     from torchvision import models
 
-    name, _, chosen = request.name.partition("/")
-    known = models.list_models(module=models)
-    if name not in known:
-        raise InputError(f"torchvision has no classifier called {name!r}{did_you_mean(name, known)}")
-    choices = models.get_model_weights(name)
-    chosen = chosen or choices.DEFAULT.name
-    if chosen not in choices.__members__:
-        raise InputError(f"{name} has no weights {chosen!r}; it has: {', '.join(choices.__members__)}")
-    weights = choices[chosen]
     classes = request.num_classes
     extra = {} if classes is None else {"num_classes": classes}
     with request.fetching():
@@ -30,10 +41,29 @@ def load(request: Request) -> LoadedModel:
     transforms = weights.transforms()
     size = transforms.crop_size[0]
     return LoadedModel(
-        spec=canonical("torchvision", f"{name}/{weights.name}", request.options),
+        spec=write_spec("torchvision", f"{name}/{weights.name}", request.options),
         model=model,
         preprocess=Rgb(transforms),
         preprocess_id="torchvision " + " ".join(repr(transforms).split()),
         input_shape=(3, size, size),
         class_names=tuple(weights.meta["categories"]) if classes is None else None,
     )
+
+
+def _choose(name: str) -> tuple[str, Any]:
+    """The architecture and the weights that `NAME` or `NAME/WEIGHTS` names."""
+    import_torchvision()
+    from torchvision import models
+
+    architecture, _, chosen = name.partition("/")
+    known = models.list_models(module=models)
+    if architecture not in known:
+        hint = did_you_mean(architecture, known)
+        raise InputError(f"torchvision has no classifier called {architecture!r}{hint}")
+    choices = models.get_model_weights(architecture)
+    chosen = chosen or choices.DEFAULT.name
+    if chosen not in choices.__members__:
+        raise InputError(
+            f"{architecture} has no weights {chosen!r}; it has: {', '.join(choices.__members__)}"
+        )
+    return architecture, choices[chosen]

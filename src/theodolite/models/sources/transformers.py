@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from ...core.compat import import_torchvision
 from ...core.errors import MissingExtraError, ModelError
+from ..hub_cache import in_hub_cache
 from ..registry import LoadedModel, Request, source
 
 
@@ -26,7 +28,12 @@ class Processor:
         return torch.as_tensor(pixels)[0]
 
 
-@source("hf", options=("revision",))
+def present(name: str) -> bool:
+    """Whether the weights are a local folder, or in the hub's cache."""
+    return Path(name).is_dir() or in_hub_cache(name)
+
+
+@source("hf", options=("revision",), present=present)
 def load(request: Request) -> LoadedModel:
     import_torchvision("clip")
     try:

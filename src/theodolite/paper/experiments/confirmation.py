@@ -28,8 +28,9 @@ from ...detectors.spec import parse_entries
 from ...evaluation.evaluation import head_accuracy
 from ...evaluation.metrics import evaluate
 from ...features.capture import Capture
-from ...models.nets.lenet import LeNet5, one_thread, train
-from ...models.sources.oe import ConvNet
+from ...models.nets.convnet import ConvNet
+from ...models.nets.lenet import LeNet5
+from ...models.training import one_thread, train
 from ._registry import Context, Need, Produced, experiment
 from .pictures import digest_of, features_of, pictures
 

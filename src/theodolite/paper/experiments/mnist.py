@@ -1,7 +1,7 @@
 """MNIST: LeNet-5 trained here, its distances to the boundary beside the paper's, every score, an ensemble.
 
 The paper's appendix trains LeNet-5 on MNIST and compares the largest distance to a decision boundary of MNIST
-with that of Fashion-MNIST. It says nothing of the training; ours is `demo.lenet.train`, ten epochs.
+with that of Fashion-MNIST. It says nothing of the training; ours is `models.training.train`, ten epochs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from ...benchmarks.subject import Extraction, Subject
 from ...core.files import read_tensors, write_tensors
 from ...detectors.spec import parse_entries
 from ...models import LoadedModel, load_model
-from ...models.nets.lenet import LeNet5, one_thread, train
+from ...models.nets.lenet import LeNet5
 from ...models.preprocess import Pixels
+from ...models.training import one_thread, train
 from ...report.grid import printed
 from ._registry import Context, Need, Produced, experiment
 from .pictures import digest_of, pictures

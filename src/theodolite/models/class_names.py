@@ -1,8 +1,9 @@
-"""ImageNet's class names, from whichever installed package has them."""
+"""Names of classes: ImageNet's, from whichever installed package has them, or those a user gives."""
 
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 from ..core.compat import import_torchvision
 from ..core.errors import InputError, MissingExtraError
@@ -29,8 +30,6 @@ def imagenet_names() -> tuple[str, ...] | None:
 
 def read_names(value: str) -> tuple[str, ...]:
     """Class names from a text file with one a line, or from a list separated by commas."""
-    from pathlib import Path
-
     path = Path(value)
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else value.split(",")
     names = tuple(line.strip() for line in lines if line.strip())
