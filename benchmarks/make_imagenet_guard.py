@@ -19,8 +19,8 @@ from safetensors.torch import load_file
 import theodolite
 from theodolite import ORA
 from theodolite.evaluation.metrics import evaluate
-from theodolite.features.checked import probe
-from theodolite.guard.guard import Guard, Provenance
+from theodolite.features.checked import checked_capture
+from theodolite.guard import Guard, Provenance
 from theodolite.models import load_model
 
 SPEC = "lite:efficientnet-lite0"
@@ -32,7 +32,7 @@ def main() -> None:
         sys.exit("set THEODOLITE_DATA to the folder that holds imagenet-lite0/")
     parts = {name: load_file(Path(root) / "imagenet-lite0" / f"{name}.safetensors") for name in _PARTS}
     loaded = load_model(SPEC)
-    capture = probe(loaded)
+    capture = checked_capture(loaded)
     if not torch.equal(capture.head.weight, parts["head"]["weight"].float()):
         sys.exit("the head of the stored features is not the model's: they were made with other weights")
     # ORA, not the recommended score: the covariance of the latter takes 13 MB, ORA's mean 10 kB.
@@ -42,9 +42,9 @@ def main() -> None:
         detector=ORA(),
         calibration=parts["id_test"]["features"],
         class_names=loaded.class_names,
-        provenance=Provenance(loaded.spec, loaded.digest, loaded.preprocess_id, capture.layer),
+        provenance=Provenance.of_model(loaded, capture.layer),
     )
-    target = Path(theodolite.__file__).parent / "guards" / "imagenet-lite0.safetensors"
+    target = Path(theodolite.__file__).parent / "guard" / "ready" / "imagenet-lite0.safetensors"
     guard.save(target, with_head=False)
     verdicts = guard.verdicts(parts["id_test"]["features"])
     right = (torch.as_tensor(verdicts.predicted) == parts["id_test"]["labels"]).double().mean()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from theodolite import ORA, Head
-from theodolite.guard.guard import Guard
+from theodolite.guard import Guard
 
 WIDTH, CLASSES = 16, 5
 

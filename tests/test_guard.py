@@ -14,8 +14,7 @@ from made_guards import CLASSES, WIDTH, clusters, fitted, head
 from theodolite import MSP, ORA, Energy, Ensemble, Head
 from theodolite.core.errors import FormatError, InputError, NotFittedError
 from theodolite.features.store import number_of
-from theodolite.guard.calibration import Calibration
-from theodolite.guard.guard import Guard, Provenance
+from theodolite.guard import Calibration, Guard, Provenance
 from theodolite.guard.holdout import in_share, split
 from theodolite.models import load_model
 

@@ -14,7 +14,7 @@ from theodolite.core.errors import InputError
 from theodolite.features.manifest import Recipe, listing_digest
 from theodolite.features.store import FeatureStore, StoreParts
 from theodolite.features.writer import Rows, StoreWriter
-from theodolite.guard.guard import Guard
+from theodolite.guard import Guard
 
 
 def write_store(folder: Path, count: int) -> FeatureStore:

@@ -16,9 +16,8 @@ from small_models import Tiny
 from theodolite import ORA, Energy, Head
 from theodolite.core.errors import CaptureError, InputError
 from theodolite.features.capture import Capture
-from theodolite.features.checked import probe
-from theodolite.guard.calibration import Calibration
-from theodolite.guard.guard import Guard, Provenance
+from theodolite.features.checked import checked_capture
+from theodolite.guard import Calibration, Guard, Provenance
 from theodolite.models import load_model
 
 
@@ -55,7 +54,7 @@ def test_threads_get_their_own_verdicts() -> None:
 
 def test_pictures_of_any_depth_and_models_of_any_precision() -> None:
     loaded = load_model("python:small_models:Tiny?mean=0&size=8")
-    head = probe(loaded).head
+    head = checked_capture(loaded).head
     guard = Guard(Energy().fit(head=head), Calibration(torch.arange(100.0)), head=head).attach(loaded)
     grey = np.linspace(0, 255, 64).astype(np.uint8).reshape(8, 8)
     shallow, deep = Image.fromarray(grey), Image.fromarray(grey.astype(np.uint16) * 256)
@@ -74,7 +73,7 @@ def test_opening_a_file_runs_no_code_that_it_names(tmp_path: Path, monkeypatch: 
     monkeypatch.syspath_prepend(tmp_path)
     spec = "python:trap:Tiny?mean=0&size=8"
     loaded = load_model(spec)
-    head = probe(loaded).head
+    head = checked_capture(loaded).head
     origin = Provenance(loaded.spec, loaded.digest, loaded.preprocess_id, "fc")
     guard = Guard(Energy().fit(head=head), Calibration(torch.arange(100.0)), head=head, provenance=origin)
     guard.save("guard.safetensors", with_head=False)

@@ -14,7 +14,7 @@ from command_server import run
 from synthetic import Problem, make_problem
 from theodolite import Head
 from theodolite.core.errors import InputError
-from theodolite.evaluation.evaluation import head_accuracy
+from theodolite.evaluation import head_accuracy
 from theodolite.features import linear_probe
 from theodolite.features.linear_probe import save_probe, train_probe
 from theodolite.features.manifest import Recipe, listing_digest

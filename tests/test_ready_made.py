@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from theodolite.core.errors import InputError, MissingExtraError
 from theodolite.demo.photos import GUARD, judge, judge_photos
-from theodolite.guard.guard import Guard
+from theodolite.guard import Guard
 from theodolite.guard.storage import find, ready_made
 from theodolite.report.contact_sheet import Judged, contact_sheet, save_sheet
 
@@ -43,14 +43,14 @@ def test_it_knows_a_cat_from_gravel(guard: Guard) -> None:
 
 
 def test_other_weights_are_refused(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
-    import theodolite.models
+    from theodolite.guard import provenance
     from theodolite.models import LoadedModel
 
     assert guard.loaded is not None
     good = guard.loaded
     model = type(good.model).from_name("efficientnet-lite0")  # type: ignore[attr-defined]
     other = LoadedModel(good.spec, model, good.preprocess, good.preprocess_id, good.input_shape)
-    monkeypatch.setattr(theodolite.models, "load_model", lambda *_args, **_options: other)
+    monkeypatch.setattr(provenance, "load_model", lambda *_args, **_options: other)
     with pytest.raises(InputError, match="are not those the guard was fitted on"):
         Guard.load(GUARD)
 

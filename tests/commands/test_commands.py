@@ -15,7 +15,7 @@ from PIL import Image
 
 from command_server import Outcome, run
 from theodolite.features.store import FeatureStore
-from theodolite.guard.guard import Guard
+from theodolite.guard import Guard
 
 MODEL = ("--model", "python:small_models:Tiny?mean=0&size=8")
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.progress import TimeRemainingColumn as TimeLeft
 from rich.text import Text
 
+if TYPE_CHECKING:
+    from ..features.settings import ExtractionProgress, Watch
+
+_INTERRUPTED = 130
 _SECONDS_BETWEEN_LINES = 30
 
 
@@ -55,3 +62,50 @@ def progress_bar(
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class _Extractions:
+    """Extractions one after the other: a bar each, and a line on where the cache keeps the features."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.bar = ExitStack()
+        self.show: Callable[[int, int], None] | None = None
+        self.done, self.total = 0, 0
+
+    def __call__(self, now: ExtractionProgress) -> None:
+        if self.show is None:
+            title = f"{now.model} on {Path(now.data).name}"
+            self.show = self.bar.enter_context(progress_bar(self.console, title))
+            self.done, self.total = 0, 0
+        if self.total == 0 and 0 < now.done < now.total:
+            self.console.print(f"going on from {now.done:,} of {now.total:,} samples", highlight=False)
+        self.done, self.total = now.done, now.total
+        if now.total:
+            self.show(now.done, now.total)
+        if now.kept is not None:
+            self.bar.close()
+            self.show = None
+            self.console.print(
+                f"features of {now.data} are kept in {now.kept}", highlight=False, soft_wrap=True
+            )
+
+
+@contextmanager
+def extracting(console: Console) -> Iterator[Watch]:
+    """Show extractions as they go; Ctrl-C during one says what is kept and how to go on."""
+    extractions = _Extractions(console)
+    with extractions.bar:
+        try:
+            yield extractions
+        except KeyboardInterrupt:
+            if extractions.show is None:
+                raise
+            done = f"{extractions.done:,} of {extractions.total:,} samples"
+            Console(stderr=True).print(
+                f"stopped at {done}: complete shards are kept. "
+                f"Run the same command again to go on from there.",
+                highlight=False,
+                soft_wrap=True,
+            )
+            raise typer.Exit(_INTERRUPTED) from None

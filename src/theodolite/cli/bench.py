@@ -73,14 +73,14 @@ def bench(
     from ..benchmarks.protocols import PROTOCOLS
     from ..benchmarks.results import Intervals
     from ..benchmarks.runner import run, write_files
+    from ..core.places import cache_folder
     from ..detectors.spec import parse_entries
-    from ..features.extract import Running
+    from ..features.settings import Running
     from ..report.forms import left_out, terminal_table
     from ..report.grid import grids
     from ..report.run_page import write_reports
     from ._progress import progress_bar
     from .gathering import Gatherer
-    from .stores import cache_folder
 
     console = Console()
     place = (cache or cache_folder()) / "bench"

@@ -13,14 +13,7 @@ from ..core.errors import InputError
 from . import _options as options
 
 if TYPE_CHECKING:
-    from ..detectors import Detector
-
-# Rows whose labels are compared with the head's answers.
-_LOOKED_AT = 10_000
-# Below this share of agreement head and labels most likely count different classes.
-_AGREES = 0.2
-# From this share on it may have been trained on them.
-_LEARNT = 0.99
+    from ..guard import FittedGuard
 
 
 def fit(
@@ -60,108 +53,61 @@ def fit(
     skip_unreadable: options.SkipUnreadable = False,
 ) -> None:
     """Fit a detector on in-distribution data, calibrate it on held-out data, and save the guard."""
-    from ..data import open_source
-    from ..evaluation.evaluation import head_accuracy
-    from ..features.extract import Running
-    from ..features.store import StoreParts, is_store
-    from ..guard.calibration import check_rate
-    from ..guard.guard import FALSE_ALARM_RATE, Guard
-    from ..guard.holdout import check_share
-    from ..models.names import read_names
-    from .stores import features_of, provenance_of, require_labels, require_same_classes, require_same_model
+    from ..features import ExtractionSettings, Running
+    from ..guard.choice import choose_detector, nudge_note
+    from ..guard.fitting import fit_guard
+    from ..guard.guard import FALSE_ALARM_RATE
+    from ..models.class_names import read_names
+    from ._progress import extracting
 
     console = Console()
-    check_rate(FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate)
-    check_share(calibration_share)
     require_place(output)
+    running = Running(device, workers, autocast, channels_last, skip_unreadable, batch_size)
     names = None if class_names is None else read_names(class_names)
-    chosen = make_detector(detector, shaping, console)
-    running = Running(device, workers, autocast, channels_last, skip_unreadable)
-    how = {"layer": layer, "batch_size": batch_size, "limit": limit, "running": running}
-    paths = [*data, *([] if calibration_data is None else [calibration_data])]
-    if len({Path(path).resolve() for path in paths}) < len(paths):
-        raise InputError(
-            "the same data is named twice: parts to fit on, and data to calibrate on, must differ"
+    chosen = choose_detector(detector, shaping)
+    say_note(nudge_note(chosen), console)
+    with extracting(console) as progress:
+        fitted = fit_guard(
+            data,
+            model,
+            weights=weights,
+            calibration=calibration_data,
+            calibration_share=calibration_share,
+            detector=chosen,
+            class_names=names,
+            false_alarm_rate=FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate,
+            settings=ExtractionSettings(kind=kind, limit=limit, layer=layer, running=running),
+            progress=progress,
         )
-    for path in paths:
-        if not is_store(path):
-            open_source(path, kind=kind)  # a wrong path is known at once
-    parts = [features_of(path, model, weights, kind, console, how) for path in data]
-    for part in parts:
-        require_same_model(parts[0], part)
-        require_same_classes(parts[0], part)
-        require_labels(part)
-    store = parts[0] if len(parts) == 1 else StoreParts(parts)
-    held_out = None
-    if calibration_data is not None:
-        held_out = features_of(calibration_data, model, weights, kind, console, how)
-        require_same_model(parts[0], held_out)
-    guard = Guard.fit(
-        store,
-        head=store.head,
-        detector=chosen,
-        calibration=held_out,
-        calibration_share=calibration_share,
-        class_names=store.class_names if names is None else names,
-        provenance=provenance_of(parts[0], weights),
-        false_alarm_rate=FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate,
-    )
-    guard.save(output)
-    fitted_on = len(store) if held_out is not None else len(store) - len(guard.calibration)
-    low, high = guard.calibration.rate_interval(guard.false_alarm_rate)
+    fitted.guard.save(output)
+    say_fitted(fitted, output, console)
+
+
+def say_fitted(fitted: FittedGuard, output: Path, console: Console) -> None:
+    """The guard in a paragraph: what it was fitted on, what it promises, what to look at."""
+    guard, calibration = fitted.guard, fitted.guard.calibration
+    low, high = calibration.rate_interval(guard.false_alarm_rate)
     console.print(
-        f"{chosen.record.title} fitted on {fitted_on:,} samples, calibrated on {len(guard.calibration):,}: "
-        f"score below {guard.calibration.threshold(guard.false_alarm_rate):.4g} is OOD "
+        f"{guard.detector.record.title} fitted on {fitted.fitted_on:,} samples, calibrated on "
+        f"{len(calibration):,}: score below {calibration.threshold(guard.false_alarm_rate):.4g} is OOD "
         f"(at most {100 * guard.false_alarm_rate:g} % false alarms on average; this guard, with probability "
         f"0.9, {100 * low:.1f} to {100 * high:.1f} %). Guard in {output}",
         highlight=False,
         soft_wrap=True,
     )
-    _say_agreement(head_accuracy(store.head, store, rows=_LOOKED_AT), held_out is None, console)
+    if fitted.agreement is not None:
+        right = f"{100 * fitted.agreement:.1f} %"
+        console.print(f"the classifier agrees with {right} of the labels", highlight=False)
+    for note in fitted.notes:
+        say_note(note, console)
 
 
-def _say_agreement(right: float | None, own_share: bool, console: Console) -> None:
-    """How often the classifier agrees with the labels, and what that may mean."""
-    if right is None:
-        return
-    console.print(f"the classifier agrees with {100 * right:.1f} % of the labels", highlight=False)
-    if right <= _AGREES:
-        warn(console, "a folder's labels number its own sub-folders, not the model's classes")
-    if right >= _LEARNT and own_share:
-        warn(
-            console,
-            "if the classifier was trained on this data, new data scores lower, and more of it is flagged "
-            "than promised: then pass data it has not seen as --calibration-data",
-        )
-
-
-def warn(console: Console, text: str) -> None:
-    console.print(f"[yellow]note:[/yellow] {escape(text)}", highlight=False, soft_wrap=True)
+def say_note(note: str | None, console: Console) -> None:
+    if note is not None:
+        console.print(f"[yellow]note:[/yellow] {escape(note)}", highlight=False, soft_wrap=True)
 
 
 def require_place(output: Path) -> None:
     """The folder of a file to be written must be there before the work is done."""
     if not output.parent.is_dir():
         raise InputError(f"the folder {output.parent} does not exist: create it first")
-
-
-def make_detector(name: str | None, shaping: str | None, console: Console) -> Detector:
-    """A detector by name, behind a shaping where one is asked for."""
-    from ..detectors import RECOMMENDED, Detector, create
-    from ..detectors.spec import parse_entries
-
-    (entry,) = parse_entries([name or RECOMMENDED], shapings=())
-    if shaping is not None and entry.shaping is not None:
-        raise InputError(f"{name} names a shaping already: leave --shaping out")
-    options = dict(entry.chosen)
-    if shaping is not None or entry.shaping is not None:
-        options["shaping"] = shaping or entry.shaping
-    detector = create(entry.name, **options)
-    if type(detector).prepare is not Detector.prepare:
-        console.print(
-            f"note: a guard works from the features of unchanged inputs; the nudge {detector.record.title} "
-            f"gives them is left out, when calibrating as when scoring",
-            highlight=False,
-            soft_wrap=True,
-        )
-    return detector

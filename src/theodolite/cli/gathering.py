@@ -14,7 +14,7 @@ from ..benchmarks.protocols import Protocol
 from ..benchmarks.subject import Extraction, Subject, from_folder
 from ..core.errors import InputError
 from ..data import ImageSource, as_picture
-from ..features.extract import Running
+from ..features.settings import Running
 from ._progress import progress_bar
 
 _FEATURES = "features:"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..core.errors import InputError
-
 if TYPE_CHECKING:
-    from torch import Tensor
+    from ..detectors._storage import PackedDetector
+    from ..guard.storage import GuardParts
+
+Facts: TypeAlias = Mapping[str, object]
 
 
 def inspect(
@@ -35,7 +38,7 @@ def inspect(
     console.print(table)
 
 
-def _store_facts(folder: Path, verify: bool) -> dict[str, Any]:
+def _store_facts(folder: Path, verify: bool) -> Facts:
     from ..features.store import FeatureStore, damaged_error
 
     store = FeatureStore(folder, incomplete_ok=True)
@@ -66,52 +69,44 @@ def _store_facts(folder: Path, verify: bool) -> dict[str, Any]:
     }
 
 
-def _file_facts(name: str) -> dict[str, Any]:
-    from ..core.files import read_tensors
-    from ..detectors import _storage as storage
-    from ..guard import storage as guard_storage
+def _file_facts(name: str) -> Facts:
+    from ..guard.storage import GuardParts, inspect_file
 
-    path = guard_storage.find(name)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder without manifest.json: not a feature store of theodolite")
-    tensors, description = read_tensors(path, guard_storage.FORMAT, storage.FORMAT)
-    is_guard = description["format"] == guard_storage.FORMAT
-    facts = _guard_facts(tensors, description) if is_guard else _detector_facts(description)
-    size = f"{path.stat().st_size:,}"
-    return {**facts, "written by": f"theodolite {description['theodolite']}", "bytes": size}
+    stored = inspect_file(name)
+    content = stored.content
+    facts = _guard_facts(content) if isinstance(content, GuardParts) else _detector_facts(content)
+    size = f"{stored.path.stat().st_size:,}"
+    return {**facts, "written by": f"theodolite {stored.written_by}", "bytes": size}
 
 
-def _detector_facts(description: dict[str, Any]) -> dict[str, Any]:
+def _detector_facts(packed: PackedDetector) -> Facts:
     from ..detectors import detector_record
 
-    record = detector_record(description["detector"])
+    record = detector_record(packed.name)
     return {
         "kind": "fitted detector",
         "score": f"{record.title}: {record.formula}",
         "paper": f"{record.paper} ({record.year})",
-        "options": ", ".join(f"{name}={value!r}" for name, value in description["options"].items()) or "none",
-        "feature width": description["width"],
+        "options": ", ".join(f"{name}={value!r}" for name, value in packed.options.items()) or "none",
+        "feature width": packed.width,
     }
 
 
-def _guard_facts(tensors: dict[str, Tensor], description: dict[str, Any]) -> dict[str, Any]:
-    from ..guard.calibration import Calibration
-
-    calibration = Calibration(tensors["calibration.scores"])
-    rate = description["false_alarm_rate"]
-    origin = description["provenance"] or {}
-    names = description["class_names"]
-    facts = _detector_facts(description["detector"])
-    facts["kind"] = "guard"
-    facts["head"] = "in the file" if "head.weight" in tensors else "taken from the model"
-    facts["calibration"] = f"{len(calibration):,} held-out scores"
-    facts["threshold"] = f"{calibration.threshold(rate):.6g} at a false-alarm rate of {rate:g}"
+def _guard_facts(guard: GuardParts) -> Facts:
+    calibration, rate, names = guard.calibration, guard.false_alarm_rate, guard.class_names or ()
     low, high = calibration.rate_interval(rate)
-    facts["its own rate"] = f"between {100 * low:.1f} and {100 * high:.1f} % with probability 0.9"
-    facts["class names"] = (
-        "none" if names is None else f"{' | '.join(names[:5])}{' | …' if len(names) > 5 else ''}"
-    )
-    for name in ("model", "weights", "layer", "preprocess", "weights_file"):
-        if origin.get(name):
-            facts[name.replace("_", " ")] = origin[name]
-    return facts
+    origin = {} if guard.provenance is None else dataclasses.asdict(guard.provenance)
+    return {
+        **_detector_facts(guard.detector),
+        "kind": "guard",
+        "head": "taken from the model" if guard.head is None else "in the file",
+        "calibration": f"{len(calibration):,} held-out scores",
+        "threshold": f"{calibration.threshold(rate):.6g} at a false-alarm rate of {rate:g}",
+        "its own rate": f"between {100 * low:.1f} and {100 * high:.1f} % with probability 0.9",
+        "class names": " | ".join([*names[:5], *(["…"] if len(names) > 5 else [])]) or "none",
+        **{
+            name.replace("_", " "): origin[name]
+            for name in ("model", "weights", "layer", "preprocess", "weights_file")
+            if origin.get(name)
+        },
+    }

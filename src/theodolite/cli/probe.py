@@ -29,12 +29,12 @@ def probe(
     device: options.Device = "auto",
 ) -> None:
     """Train a linear probe on stored features: a head for CLIP's image tower, or for any encoder."""
-    from ..evaluation.evaluation import head_accuracy
-    from ..features.checked import choose_device
+    from ..evaluation import head_accuracy
+    from ..features.device import choose_device
     from ..features.linear_probe import save_probe, train_probe
     from ..features.store import FeatureStore
+    from ..features.store_checks import require_same_model
     from ._progress import progress_bar
-    from .stores import require_same_model
 
     console = Console()
     source = FeatureStore(store)

@@ -32,9 +32,9 @@ def reproduce(
 ) -> None:
     """Reproduce tables and figures of the paper: run what is present, say what is missing."""
     from ..benchmarks.locate import data_root
+    from ..core.places import cache_folder
     from ..paper.experiments import Context
     from ..paper.items import resolve, run_item
-    from .stores import cache_folder
 
     console = Console()
     folder = data_root(root)

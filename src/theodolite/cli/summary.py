@@ -9,32 +9,35 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..guard.guard import Guard
-from ..report.score_files import ScoreRow
+from ..guard import Guard, PathVerdict
+from ..guard.verdicts import OOD, UNREADABLE
 
-OOD, ID, UNREADABLE = "OOD", "ID", "unreadable"
 _NAMED = 5
 
 
 class Summary:
     """Counts of everything, and the first few rows."""
 
-    def __init__(self, guard: Guard, *, shown: int) -> None:
+    def __init__(self, guard: Guard, false_alarm_rate: float, shown: int) -> None:
         self.guard = guard
+        self.false_alarm_rate = false_alarm_rate
         self.shown = shown
         self.count = 0
         self.flagged = 0
-        self.first: list[ScoreRow] = []
+        self.unreadable: list[str] = []
+        self.first: list[PathVerdict] = []
 
-    def add(self, rows: Sequence[ScoreRow]) -> None:
-        self.count += len(rows)
-        self.flagged += sum(row.verdict == OOD for row in rows)
-        self.first += rows[: self.shown - len(self.first)]
+    def add(self, rows: Sequence[PathVerdict]) -> None:
+        judged = [row for row in rows if row.verdict != UNREADABLE]
+        self.count += len(judged)
+        self.flagged += sum(row.verdict == OOD for row in judged)
+        self.unreadable += [row.path for row in rows if row.verdict == UNREADABLE]
+        self.first += judged[: self.shown - len(self.first)]
 
-    def print(self, console: Console, skipped: Sequence[str], output: Path | None) -> None:
+    def print(self, console: Console, output: Path | None) -> None:
         if self.first:
             console.print(self._table())
-        rate, share = self.guard.false_alarm_rate, self.flagged / max(1, self.count)
+        rate, share, skipped = self.false_alarm_rate, self.flagged / max(1, self.count), self.unreadable
         lines = [
             f"{self.flagged:,} of {self.count:,} flagged as OOD ({100 * share:.1f} %); "
             f"of inputs like the calibration data about {100 * rate:g} % or fewer would be"

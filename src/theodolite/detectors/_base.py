@@ -18,6 +18,7 @@ from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
 from ..reference.statistics import Needs
 from ._fitting import fit_many
 from ._registry import Record
+from ._storage import save
 from .shaping import ReAct, Shaping, parse_shaping
 
 # Entries of one tile of logits. On a CPU 4 MiB of float32: large enough for the product to run at full speed,
@@ -112,8 +113,6 @@ class Detector(nn.Module):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted detector as one safetensors file; `theodolite.load` reads it back."""
-        from ._storage import save
-
         save(self, path)
 
     def _without_data(self, head: Head | None) -> Reference:

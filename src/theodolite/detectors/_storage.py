@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -11,59 +13,98 @@ from torch import Tensor
 from .._version import __version__
 from ..core.errors import FormatError, InputError, NotFittedError
 from ..core.files import read_tensors, write_tensors
+from ..core.plain import JsonObject
 from ..reference.head import Head
-from ._base import Detector
 from ._registry import create
+
+if TYPE_CHECKING:
+    from ._base import Detector
 
 FORMAT = "theodolite-detector/1"
 _HEAD = "head."
 
 
+@dataclass(frozen=True)
+class PackedDetector:
+    """Everything a fitted detector is: name, options, buffers (the head's begin with ``head.``)."""
+
+    name: str
+    options: JsonObject
+    width: int
+    unit_features: bool
+    tensors: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, detector: Detector) -> PackedDetector:
+        """A fitted detector, taken apart."""
+        if not hasattr(type(detector), "record"):
+            raise InputError(
+                f"{type(detector).__name__} is not registered: decorate the class with "
+                f"theodolite.register, which gives it the name it is stored under"
+            )
+        if detector.width is None:
+            raise NotFittedError(f"{detector.record.title} is not fitted: there is nothing to save")
+        unit_features = detector.head is not None and detector.head.unit_features
+        tensors = dict(detector.named_buffers())
+        return cls(detector.record.name, detector.options(), detector.width, unit_features, tensors)
+
+    @classmethod
+    def described(cls, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PackedDetector:
+        """The detector that a file's description and tensors are."""
+        return cls(
+            description["detector"],
+            description["options"],
+            description["width"],
+            description["unit_features"],
+            tensors,
+        )
+
+    @property
+    def description(self) -> JsonObject:
+        """All but the tensors."""
+        return {
+            "detector": self.name,
+            "options": self.options,
+            "width": self.width,
+            "unit_features": self.unit_features,
+        }
+
+    def unpack(self, *, head: Head | None = None) -> Detector:
+        """The fitted detector; a ``head`` given stands in for one left out of the tensors."""
+        detector = create(self.name, **self.options)
+        stored = {name.removeprefix(_HEAD): self.tensors[name] for name in self.tensors if _of_head(name)}
+        if stored:
+            head = Head(stored["weight"], stored["bias"], unit_features=self.unit_features)
+        detector.head = head
+        detector.width = self.width
+        for name, tensor in self.tensors.items():
+            if not _of_head(name):
+                parent, _, leaf = name.rpartition(".")
+                module: torch.nn.Module = detector.get_submodule(parent)
+                module.register_buffer(leaf, tensor)
+        detector._build()
+        return detector
+
+    def without_head(self) -> dict[str, Tensor]:
+        """The detector's own tensors, for a file that has the head elsewhere."""
+        return {name: tensor for name, tensor in self.tensors.items() if not _of_head(name)}
+
+
 def save(detector: Detector, path: str | Path) -> None:
     """Write a fitted detector to one file, atomically."""
-    tensors, description = pack(detector)
-    write_tensors(Path(path), tensors, {"format": FORMAT, "theodolite": __version__, **description})
+    packed = PackedDetector.of(detector)
+    description = {"format": FORMAT, "theodolite": __version__, **packed.description}
+    write_tensors(Path(path), packed.tensors, description)
 
 
 def load(path: str | Path) -> Detector:
     """A fitted detector from a file written by `Detector.save`."""
     tensors, description = read_tensors(Path(path), FORMAT)
     try:
-        return unpack(tensors, description)
+        return PackedDetector.described(description, tensors).unpack()
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{path} is damaged: {error}. Remedy: fit the detector again") from error
 
 
-def pack(detector: Detector) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Everything a fitted detector is: its buffers (the head's begin with ``head.``) and a description."""
-    if detector.width is None:
-        raise NotFittedError(f"{detector.record.title} is not fitted: there is nothing to save")
-    if not hasattr(type(detector), "record"):
-        raise InputError(
-            f"{type(detector).__name__} is not registered: decorate the class with "
-            f"theodolite.register, which gives it the name it is stored under"
-        )
-    description = {
-        "detector": detector.record.name,
-        "options": detector.options(),
-        "width": detector.width,
-        "unit_features": detector.head is not None and detector.head.unit_features,
-    }
-    return dict(detector.named_buffers()), description
-
-
-def unpack(tensors: dict[str, Tensor], description: dict[str, Any], *, head: Head | None = None) -> Detector:
-    """The detector that `pack` took apart; a ``head`` given stands in for one left out of the tensors."""
-    detector = create(description["detector"], **description["options"])
-    stored = {name.removeprefix(_HEAD): tensors[name] for name in tensors if name.startswith(_HEAD)}
-    if stored:
-        head = Head(stored["weight"], stored["bias"], unit_features=description["unit_features"])
-    detector.head = head
-    detector.width = description["width"]
-    for name, tensor in tensors.items():
-        if not name.startswith(_HEAD):
-            parent, _, leaf = name.rpartition(".")
-            module: torch.nn.Module = detector.get_submodule(parent)
-            module.register_buffer(leaf, tensor)
-    detector._build()
-    return detector
+def _of_head(name: str) -> bool:
+    return name.startswith(_HEAD)

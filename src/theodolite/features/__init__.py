@@ -1,1 +1,22 @@
 """From a model and pictures to features: capture, extraction, the store on disk."""
+
+from .cached import extract, open_features
+from .capture import Capture
+from .extraction import fill_store
+from .linear_probe import save_probe, train_probe
+from .settings import ExtractionProgress, ExtractionSettings, Running
+from .store import FeatureStore, StoreParts
+
+__all__ = [
+    "Capture",
+    "ExtractionProgress",
+    "ExtractionSettings",
+    "FeatureStore",
+    "Running",
+    "StoreParts",
+    "extract",
+    "fill_store",
+    "open_features",
+    "save_probe",
+    "train_probe",
+]

@@ -1,7 +1,9 @@
 """The guard: a classifier's head, a fitted detector and its calibration, ready to give verdicts.
 
     guard = Guard.fit(store, head=store.head)
-    verdicts = guard.verdicts(features)          # or images, where the guard has its model
+    verdicts = guard.verdicts(features)               # or images, where the guard has its model
+    for rows in guard.score_paths(["pictures/new"]):  # pictures, folders, feature stores
+        ...
 
 A sample is flagged when its conformal p-value is at most ``false_alarm_rate``: of ID data like the
 calibration data, at most that share is flagged, in finite samples (see `calibration`).
@@ -9,31 +11,36 @@ calibration data, at most that share is flagged, in finite samples (see `calibra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
+from PIL.Image import Image
 from torch import Tensor, nn
 
 from ..core.arrays import ArrayLike, as_float, as_tensor, like
-from ..core.errors import InputError
-from ..detectors import RECOMMENDED, Detector, create
-from ..detectors._banked import Banked
+from ..core.errors import FormatError, InputError
+from ..detectors import Detector
 from ..detectors._base import own_buffers
-from ..features.store import FeatureStore, StoreParts
+from ..detectors._storage import PackedDetector
+from ..features.capture import Capture
+from ..features.checked import checked_capture
+from ..features.settings import Running
+from ..models import LoadedModel
 from ..reference.head import Head
 from ..reference.reference import Batches, batches
 from .calibration import Calibration
-from .holdout import split
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from ..features.capture import Capture
-    from ..models import LoadedModel
+from .choice import choose_detector
+from .holdout import require_unseen, split
+from .inputs import images_for, prepared
+from .path_reader import PathReader
+from .provenance import Provenance, load_trusted, require_model, trusted_spec
+from .storage import GuardParts, find, read_guard, undamaged, write_guard
+from .verdicts import PathVerdict, Verdicts
 
 CALIBRATION_SHARE = 0.2
 FALSE_ALARM_RATE = 0.05
@@ -41,28 +48,17 @@ FALSE_ALARM_RATE = 0.05
 _TILE = 4096
 
 
-class Verdicts(NamedTuple):
-    """One entry a sample: class, score (higher = more in-distribution), p-value, flagged or not."""
+class Description(TypedDict, total=False):
+    """What a guard is told beside what it learns."""
 
-    predicted: ArrayLike
-    score: ArrayLike
-    p_value: ArrayLike
-    is_ood: ArrayLike
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """The model whose features a guard was fitted on."""
-
-    model: str
-    weights: str
-    preprocess: str
-    layer: str
-    weights_file: str | None = None
+    model: nn.Module | None
+    class_names: Sequence[str] | None
+    provenance: Provenance | None
+    false_alarm_rate: float
 
 
 class Guard(nn.Module):
-    """Verdicts on features, on batches of images, or on pictures.
+    """Verdicts on features, on batches of images, on pictures, or on whatever lies at a path.
 
     Features are enough for `verdicts`; for images the guard needs its model (`attach`).
     """
@@ -109,21 +105,19 @@ class Guard(nn.Module):
         ids: ArrayLike | None = None,
         calibration: ArrayLike | Batches | None = None,
         calibration_share: float = CALIBRATION_SHARE,
-        **description: Any,
+        **description: Unpack[Description],
     ) -> Guard:
         """Fit a detector on ID features and calibrate it on others that it did not see.
 
-        ``detector`` is by default the recommended one. Without ``calibration`` data a share of the features
-        is held out, chosen by a hash of the sample ids. The promise is about data like the calibration data:
-        where the network was trained on the features' images, pass others as ``calibration``.
-        ``description`` are further arguments of `Guard`: ``class_names``, ``false_alarm_rate``, ….
+        ``detector`` is by default the recommended one; as text it may have options, ``"knn?k=50+react:90"``.
+        Without ``calibration`` data a share of the features is held out, chosen by a hash of the sample ids.
+        The promise is about data like the calibration data: where the network was trained on the features'
+        images, pass others as ``calibration``. ``description`` are further arguments of `Guard`:
+        ``class_names``, ``false_alarm_rate``, ….
         """
-        detector = detector or RECOMMENDED
-        detector = create(detector) if isinstance(detector, str) else detector
+        detector = choose_detector(detector)
         head = Head.from_linear(head) if isinstance(head, nn.Linear) else head
-        if not isinstance(detector, Detector):
-            raise InputError(f"detector must be a Detector or its name, got {type(detector).__name__}")
-        _require_unseen(detector, features, calibration)
+        require_unseen(detector, features, calibration)
         to_fit: ArrayLike | Batches = features
         if calibration is None:
             to_fit, calibration = split(features, labels, ids, head, calibration_share)
@@ -162,40 +156,67 @@ class Guard(nn.Module):
         return str(index) if self.class_names is None else self.class_names[index]
 
     def _features(self, inputs: Any) -> Tensor:
-        if isinstance(inputs, list | tuple):
-            if self.loaded is None:
-                raise InputError("the guard cannot prepare pictures yet: attach(load_model(spec)) first")
-            if not inputs:
-                raise InputError("inputs is an empty list: pass at least one picture")
-            from ..data.sample import plain
-
-            for picture in inputs:
-                if not hasattr(picture, "convert"):
-                    raise InputError(
-                        f"inputs hold a {type(picture).__name__}, expected PIL pictures: Image.open(path)"
-                    )
-            inputs = torch.stack([self.loaded.preprocess(plain(picture)) for picture in inputs])
-        values = as_tensor(inputs, "inputs")
+        pictures = isinstance(inputs, list | tuple)
+        values = as_tensor(prepared(self.loaded, inputs) if pictures else inputs, "inputs")
         if values.ndim == 2:
             return values
-        if values.ndim == 3:
-            raise InputError(
-                f"inputs have shape {tuple(values.shape)}, expected a batch (N, channels, height, width): "
-                f"one image is inputs[None]"
-            )
-        if self.model is None:
-            raise InputError(
-                f"inputs have shape {tuple(values.shape)}: the guard has no model to turn images into "
-                f"features; pass features (N, {self.head.width}), or attach(load_model(spec)) first"
-            )
-        if self._capture is None or self._capture.model is not self.model:
-            from ..features.capture import Capture
+        model, images = images_for(self.model, values, self.head.width)
+        if self._capture is None or self._capture.model is not model:
+            self._capture = Capture(model, self.provenance.layer if self.provenance else None)
+        return self._capture(images)[0]
 
-            self._capture = Capture(self.model, self.provenance.layer if self.provenance else None)
-        home = next(self.model.parameters(), values)
-        dtype = home.dtype if values.is_floating_point() else values.dtype
-        features, _ = self._capture(values.to(home.device, dtype))
-        return features
+    # ------------------------------------------------------------------ verdicts on paths
+
+    def score_paths(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        kind: str | None = None,
+        limit: int | None = None,
+        model: str | None = None,
+        weights: str | Path | None = None,
+        false_alarm_rate: float | None = None,
+        running: Running | None = None,
+        progress: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> Iterator[list[PathVerdict]]:
+        """Verdicts on pictures, folders, data files and feature stores, mixed, in batches of rows.
+
+        Pictures go through the guard's own model, loaded at the first of them; if it is code (``python:…``)
+        the caller must name it as ``model``. ``weights`` is where its checkpoint is now; ``kind`` and
+        ``limit`` are as in `ExtractionSettings`, the limit for each path. A picture that cannot be read is an
+        error, or with ``Running(skip_unreadable=True)`` a row that says so. ``progress`` gets samples done,
+        and those of all paths opened so far.
+        """
+        rate = self.false_alarm_rate if false_alarm_rate is None else false_alarm_rate
+        self.calibration.threshold(rate)
+        if model is not None and self.provenance is not None:
+            trusted_spec(self.provenance, model)
+        named = [paths] if isinstance(paths, str | Path) else paths
+        reader = PathReader(
+            self.provenance, lambda: self._own_model(model, weights), kind=kind, limit=limit, running=running
+        )
+        judge = partial(self.verdicts, false_alarm_rate=rate)
+        return reader.verdicts([str(path) for path in named], judge, self.class_name, progress)
+
+    def score_folder(
+        self,
+        folder: str | Path,
+        *,
+        kind: str | None = None,
+        model: str | None = None,
+        running: Running | None = None,
+    ) -> list[PathVerdict]:
+        """All verdicts of `score_paths` on one path at once: for what fits in memory."""
+        return list(chain.from_iterable(self.score_paths(folder, kind=kind, model=model, running=running)))
+
+    def _own_model(self, model: str | None, weights: str | Path | None) -> LoadedModel:
+        """The model that the guard was fitted on: attached, or loaded and attached now."""
+        if self.loaded is None:
+            if self.provenance is None:
+                raise InputError("the guard does not know its model: it can score feature stores, not images")
+            self.attach(load_trusted(self.provenance, model, weights))
+        assert self.loaded is not None
+        return self.loaded
 
     # ------------------------------------------------------------------ the model, and files
 
@@ -218,71 +239,38 @@ class Guard(nn.Module):
 
     def save(self, path: str | Path, *, with_head: bool = True) -> None:
         """Write the guard as one safetensors file; without the head, `load` takes it from the model."""
-        from .storage import save
-
-        save(self, path, with_head=with_head)
+        parts = GuardParts(
+            detector=PackedDetector.of(self.detector),
+            calibration=self.calibration,
+            head=self.head if with_head else None,
+            provenance=self.provenance,
+            class_names=self.class_names,
+            false_alarm_rate=self.false_alarm_rate,
+        )
+        write_guard(path, parts)
 
     @classmethod
-    def load(cls, path: str | Path, *, model: str | None = None) -> Guard:
+    def load(cls, path: str | Path, *, model: str | None = None, weights: str | Path | None = None) -> Guard:
         """A guard from a file, or a ready-made one by its name.
 
-        A guard stored without its head takes it from its model. If that model is code (``python:…``), the
-        caller must name it: opening a file runs no code that only the file asks for.
+        A guard stored without its head takes it from its model, with the checkpoint ``weights`` if it is not
+        where it was. If that model is code (``python:…``), the caller must name it: opening a file runs no
+        code that only the file asks for.
         """
-        from .storage import load
-
-        return load(path, model=model)
-
-
-def _require_unseen(detector: Detector, features: object, calibration: object) -> None:
-    """Rows that the detector was fitted on, or that lie in its bank, are no calibration data."""
-    if calibration is features or _keys(features) & _keys(calibration):
-        raise InputError(
-            "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
-        )
-    if not isinstance(detector, Banked) or detector.store is None:
-        return
-    if calibration is None or (
-        isinstance(calibration, FeatureStore) and calibration.path.resolve() == Path(detector.store).resolve()
-    ):
-        raise InputError(
-            f"{detector.record.title} keeps every row of {detector.store} as its bank, so none of them can "
-            f"be held out to calibrate on: pass calibration= features of other samples"
-        )
-
-
-def _keys(data: object) -> set[str]:
-    """The keys of the stores that data consists of."""
-    parts = data.parts if isinstance(data, StoreParts) else (data,)
-    return {part.key for part in parts if isinstance(part, FeatureStore)}
-
-
-def trusted_spec(provenance: Provenance, model: str | None) -> str:
-    """The spec of a guard's model, to be loaded; code only if the caller names it as well."""
-    from ..models.registry import names_model
-
-    if model is not None and not names_model(model, provenance.model):
-        raise InputError(f"the guard was fitted on {provenance.model}, not on {model}")
-    if model is None and provenance.model.startswith("python:"):
-        raise InputError(
-            f"the guard's model is code that would be run, {provenance.model}. If you trust the guard's "
-            f"file, name it yourself: --model '{provenance.model}' (model= in Python)"
-        )
-    return provenance.model
-
-
-def require_model(provenance: Provenance | None, loaded: LoadedModel) -> None:
-    """Refuse a model other than the one whose features a guard knows."""
-    if provenance is None:
-        return
-    if provenance.weights != loaded.digest:
-        raise InputError(
-            f"the weights of {loaded.spec} are not those the guard was fitted on: "
-            f"sha256 {loaded.digest[:12]}…, expected {provenance.weights[:12]}…. "
-            f"Remedy: pass the same checkpoint (--weights), or fit again"
-        )
-    if provenance.preprocess != loaded.preprocess_id:
-        raise InputError(
-            f"{loaded.spec} prepares images as {loaded.preprocess_id!r}, but the guard was fitted on "
-            f"{provenance.preprocess!r}. Remedy: fit again"
-        )
+        parts, loaded = read_guard(path), None
+        head = parts.head
+        if head is None:
+            if parts.provenance is None:
+                raise FormatError("the guard has neither a head nor a model to take it from")
+            loaded = load_trusted(parts.provenance, model, weights)
+            head = checked_capture(loaded, parts.provenance.layer).head
+        with undamaged(find(path)):
+            guard = cls(
+                parts.detector.unpack(head=head),
+                parts.calibration,
+                head=head,
+                class_names=parts.class_names,
+                provenance=parts.provenance,
+                false_alarm_rate=parts.false_alarm_rate,
+            )
+        return guard if loaded is None else guard.attach(loaded)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from ..core.arrays import ArrayLike
 from ..core.errors import InputError
+from ..detectors import Detector
+from ..detectors._banked import Banked
+from ..features.store import FeatureStore, StoreParts
 from ..reference.bank import sample_keys
 from ..reference.head import Head
 from ..reference.reference import Batch, Batches, batches
@@ -49,6 +53,23 @@ def check_share(share: float) -> None:
         raise InputError(f"the calibration share must lie in (0, 1), got {share}")
 
 
+def require_unseen(detector: Detector, features: object, calibration: object) -> None:
+    """Rows that the detector was fitted on, or that lie in its bank, are no calibration data."""
+    if calibration is features or _keys(features) & _keys(calibration):
+        raise InputError(
+            "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
+        )
+    if not isinstance(detector, Banked) or detector.store is None:
+        return
+    if calibration is None or (
+        isinstance(calibration, FeatureStore) and calibration.path.resolve() == Path(detector.store).resolve()
+    ):
+        raise InputError(
+            f"{detector.record.title} keeps every row of {detector.store} as its bank, so none of them can "
+            f"be held out to calibrate on: pass calibration= features of other samples"
+        )
+
+
 def split(
     features: ArrayLike | Batches,
     labels: ArrayLike | None,
@@ -81,3 +102,9 @@ def _reshuffles(features: object) -> bool:
 def in_share(ids: Tensor, share: float) -> Tensor:
     """True for the samples that belong to a share of the data."""
     return sample_keys(ids, _SEED) < int(share * _KEYS)
+
+
+def _keys(data: object) -> set[str]:
+    """The keys of the stores that data consists of."""
+    parts = data.parts if isinstance(data, StoreParts) else (data,)
+    return {part.key for part in parts if isinstance(part, FeatureStore)}

@@ -1,8 +1,14 @@
-"""Guards on disk: head, detector and calibration in one safetensors file; ready-made ones by name."""
+"""Guards on disk: head, detector and calibration in one safetensors file; ready-made ones by name.
+
+A file is read into the parts that a guard is built from, and nothing is run for it: a guard stored without
+its head takes it from its model, which only `Guard.load` brings.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,45 +19,79 @@ from torch import Tensor
 from .._version import __version__
 from ..core.errors import FormatError, InputError
 from ..core.files import read_tensors, write_tensors
-from ..detectors._storage import pack, unpack
+from ..core.plain import from_plain, to_plain
+from ..detectors._storage import FORMAT as DETECTOR_FORMAT
+from ..detectors._storage import PackedDetector
 from ..reference.head import Head
 from .calibration import Calibration
-from .guard import Guard, Provenance, require_model, trusted_spec
+from .provenance import Provenance
 
 FORMAT = "theodolite-guard/1"
 _DETECTOR = "detector."
 
 
-def save(guard: Guard, path: str | Path, *, with_head: bool) -> None:
+@dataclass(frozen=True)
+class GuardParts:
+    """What a guard is made of. ``head`` is None where it is to be taken from the model."""
+
+    detector: PackedDetector
+    calibration: Calibration
+    head: Head | None
+    provenance: Provenance | None
+    class_names: tuple[str, ...] | None
+    false_alarm_rate: float
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A guard or a fitted detector as it lies on disk, and the version that wrote it."""
+
+    path: Path
+    written_by: str
+    content: GuardParts | PackedDetector
+
+
+def write_guard(path: str | Path, parts: GuardParts) -> None:
     """Write a guard atomically. The detector's head is the guard's, and is stored once or not at all."""
-    tensors, detector = pack(guard.detector)
-    stored = {_DETECTOR + name: tensor for name, tensor in tensors.items() if not name.startswith("head.")}
-    stored["calibration.scores"] = torch.from_numpy(guard.calibration.scores)
-    if with_head:
-        stored |= {"head.weight": guard.head.weight, "head.bias": guard.head.bias}
-    elif guard.provenance is None:
+    stored = {_DETECTOR + name: tensor for name, tensor in parts.detector.without_head().items()}
+    stored["calibration.scores"] = torch.from_numpy(parts.calibration.scores)
+    if parts.head is not None:
+        stored |= {"head.weight": parts.head.weight, "head.bias": parts.head.bias}
+    elif parts.provenance is None:
         raise InputError(
             "a guard without provenance needs its head in the file: nothing says where to find it"
         )
     description = {
         "format": FORMAT,
         "theodolite": __version__,
-        "detector": detector,
-        "provenance": None if guard.provenance is None else dataclasses.asdict(guard.provenance),
-        "false_alarm_rate": guard.false_alarm_rate,
-        "class_names": guard.class_names,
+        "detector": parts.detector.description,
+        "provenance": to_plain(parts.provenance),
+        "false_alarm_rate": parts.false_alarm_rate,
+        "class_names": parts.class_names,
     }
     write_tensors(Path(path), stored, description)
 
 
-def load(path: str | Path, *, model: str | None = None) -> Guard:
-    """A guard from a file or by name; one stored without its head takes it from its model."""
+def read_guard(path: str | Path) -> GuardParts:
+    """The parts of the guard in a file, or of a ready-made one by its name."""
     source = find(path)
     tensors, description = read_tensors(source, FORMAT)
-    try:
-        return _rebuild(tensors, description, model)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{source} is damaged: {error}. Remedy: fit the guard again") from error
+    with undamaged(source):
+        return _guard_parts(tensors, description)
+
+
+def inspect_file(path: str | Path) -> StoredFile:
+    """The guard or the fitted detector in a file, without the model or the data it refers to."""
+    source = find(path)
+    if source.is_dir():
+        raise InputError(f"{source} is a folder without manifest.json: not a feature store of theodolite")
+    tensors, description = read_tensors(source, FORMAT, DETECTOR_FORMAT)
+    with undamaged(source):
+        is_guard = description["format"] == FORMAT
+        content = (
+            _guard_parts(tensors, description) if is_guard else PackedDetector.described(description, tensors)
+        )
+        return StoredFile(source, description["theodolite"], content)
 
 
 def find(path: str | Path) -> Path:
@@ -71,36 +111,26 @@ def ready_made() -> list[str]:
     return sorted(name.stem for name in names if name.suffix == ".safetensors")
 
 
-def _rebuild(tensors: dict[str, Tensor], description: dict[str, Any], model: str | None) -> Guard:
-    origin = description["provenance"]
-    provenance = None if origin is None else Provenance(**origin)
-    loaded = None
+@contextmanager
+def undamaged(path: str | Path) -> Iterator[None]:
+    """Parts that are missing, or do not fit each other, are the file's fault."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path} is damaged: {error}. Remedy: fit the guard again") from error
+
+
+def _guard_parts(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> GuardParts:
+    own = {name.removeprefix(_DETECTOR): tensors[name] for name in tensors if name.startswith(_DETECTOR)}
+    detector = PackedDetector.described(description["detector"], own)
+    head, names, origin = None, description["class_names"], description["provenance"]
     if "head.weight" in tensors:
-        unit = description["detector"]["unit_features"]
-        head = Head(tensors["head.weight"], tensors["head.bias"], unit_features=unit)
-    elif provenance is None:
-        raise FormatError("the guard has neither a head nor a model to take it from")
-    else:
-        loaded, head = _head_of_model(provenance, model)
-    own = {
-        name.removeprefix(_DETECTOR): tensor for name, tensor in tensors.items() if name.startswith(_DETECTOR)
-    }
-    guard = Guard(
-        unpack(own, description["detector"], head=head),
-        Calibration(tensors["calibration.scores"]),
+        head = Head(tensors["head.weight"], tensors["head.bias"], unit_features=detector.unit_features)
+    return GuardParts(
+        detector=detector,
+        calibration=Calibration(tensors["calibration.scores"]),
         head=head,
-        class_names=description["class_names"],
-        provenance=provenance,
+        provenance=None if origin is None else from_plain(Provenance, origin, "provenance"),
+        class_names=None if names is None else tuple(names),
         false_alarm_rate=description["false_alarm_rate"],
     )
-    return guard if loaded is None else guard.attach(loaded)
-
-
-def _head_of_model(provenance: Provenance, model: str | None) -> tuple[Any, Head]:
-    from ..features.checked import probe
-    from ..models import load_model
-
-    weights = None if provenance.weights_file is None else Path(provenance.weights_file)
-    loaded = load_model(trusted_spec(provenance, model), weights=weights)
-    require_model(provenance, loaded)
-    return loaded, probe(loaded, provenance.layer).head

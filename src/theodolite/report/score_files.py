@@ -7,43 +7,30 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, get_args, get_type_hints
+from typing import Any, Protocol, get_args, get_type_hints
 
 from ..core.errors import InputError, MissingExtraError
 from ..core.files import replacing
-
-
-class ScoreRow(NamedTuple):
-    """One sample's verdict; `name` is the predicted class in words where it has a name.
-
-    Of a picture that cannot be read there is nothing but the verdict that it is so.
-    """
-
-    path: str
-    predicted: int | None
-    name: str | None
-    score: float | None
-    p_value: float | None
-    verdict: str
+from ..guard import PathVerdict
 
 
 class Sink(Protocol):
     """Takes rows as they come."""
 
-    def write(self, rows: Sequence[ScoreRow]) -> None: ...
+    def write(self, rows: Sequence[PathVerdict]) -> None: ...
 
 
 class _Nothing:
-    def write(self, rows: Sequence[ScoreRow]) -> None:
+    def write(self, rows: Sequence[PathVerdict]) -> None:
         """Without a file the summary on screen is all."""
 
 
 class _Csv:
     def __init__(self, file: Any) -> None:
         self._writer = csv.writer(file, lineterminator="\n")
-        self._writer.writerow(ScoreRow._fields)
+        self._writer.writerow(PathVerdict._fields)
 
-    def write(self, rows: Sequence[ScoreRow]) -> None:
+    def write(self, rows: Sequence[PathVerdict]) -> None:
         self._writer.writerows(rows)
 
 
@@ -51,7 +38,7 @@ class _JsonLines:
     def __init__(self, file: Any) -> None:
         self._file = file
 
-    def write(self, rows: Sequence[ScoreRow]) -> None:
+    def write(self, rows: Sequence[PathVerdict]) -> None:
         self._file.writelines(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -59,7 +46,7 @@ class _Parquet:
     def __init__(self, arrow: Any, writer: Any) -> None:
         self._arrow, self._writer = arrow, writer
 
-    def write(self, rows: Sequence[ScoreRow]) -> None:
+    def write(self, rows: Sequence[PathVerdict]) -> None:
         if rows:
             table = self._arrow.Table.from_pylist([row._asdict() for row in rows], schema=self._writer.schema)
             self._writer.write_table(table)
@@ -90,7 +77,7 @@ def _parquet(path: Path) -> Iterator[Sink]:
     except ImportError as error:
         raise MissingExtraError("pyarrow", "parquet") from error
     kinds = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
-    hints = get_type_hints(ScoreRow).items()
+    hints = get_type_hints(PathVerdict).items()
     schema = pyarrow.schema([(name, kinds[(get_args(kind) or (kind,))[0]]) for name, kind in hints])
     with parquet.ParquetWriter(path, schema) as writer:
         yield _Parquet(pyarrow, writer)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -20,48 +19,35 @@ from ..core.errors import FormatError, InputError
 from ..data import ImageSource
 from ..models import LoadedModel
 from .capture import Capture
-from .checked import choose_device, probe
+from .checked import checked_capture
+from .device import choose_device
 from .loading import ImageBatch, consecutive, default_workers, image_batches
 from .manifest import Recipe, listing_digest
+from .settings import ExtractionSettings, Running
 from .store import FeatureStore
-from .writer import SHARD_ROWS, Rows, StoreWriter
+from .writer import Rows, StoreWriter
 
 
-@dataclass(frozen=True)
-class Running:
-    """How to run a model; nothing here decides what the features are, except `autocast`."""
-
-    device: str = "auto"
-    workers: int | None = None
-    autocast: bool = False
-    channels_last: bool = False
-    skip_unreadable: bool = False
-
-
-def extract(
+def fill_store(
     loaded: LoadedModel,
     source: ImageSource,
     output: str | Path | Callable[[Recipe], Path],
     *,
     name: str = "",
     weights_file: str | None = None,
-    layer: str | None = None,
-    dtype: str = "float32",
-    limit: int | None = None,
-    batch_size: int | None = None,
-    shard_rows: int = SHARD_ROWS,
-    repair: bool = False,
-    running: Running | None = None,
+    settings: ExtractionSettings | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> FeatureStore:
-    """Extract the features of a source into a store, or go on where an earlier run stopped.
+    """Extract the features of an open source into a store, or go on where an earlier run stopped.
 
-    ``output`` is the store's folder, or a function that names it once it is known what will be in it.
-    ``repair`` also extracts again every shard that is damaged. ``progress`` gets samples done and in all.
+    ``output`` is the store's folder, or a function that names it once it is known what will be in it. The
+    manifest notes ``name``, where the samples come from, and the ``weights_file`` of the model.
+    ``progress`` gets samples done and in all.
     """
-    running = running or Running()
-    capture = probe(loaded, layer, choose_device(running.device))
-    recipe = recipe_of(loaded, capture, source, dtype=dtype, limit=limit, autocast=running.autocast)
+    settings = settings or ExtractionSettings()
+    running = settings.running
+    capture = checked_capture(loaded, settings.layer, choose_device(running.device))
+    recipe = recipe_of(loaded, capture, source, settings)
     writer = StoreWriter.open(
         output(recipe) if callable(output) else output,
         recipe,
@@ -70,13 +56,13 @@ def extract(
         weights_file=weights_file,
         class_names=loaded.class_names,
         folders=source.class_names,
-        shard_rows=shard_rows,
-        batch_size=batch_size,
+        shard_rows=settings.shard_rows,
+        batch_size=running.batch_size,
     )
-    shards = sorted({*(_repairs(writer, capture) if repair else []), *writer.missing()})
+    shards = sorted({*(_repairs(writer, capture) if settings.repair else []), *writer.missing()})
     done = recipe.samples - sum(len(writer.samples(index)) for index in shards)
     progress(done, recipe.samples)
-    size = batch_size or writer.manifest.batch_size
+    size = running.batch_size or writer.manifest.batch_size
     plan = (batch for index in shards for batch in consecutive(writer.samples(index), size))
     batches = stream(loaded, capture, source, plan, running, samples=recipe.samples - done)
     for index in shards:
@@ -90,15 +76,10 @@ def extract(
 
 
 def recipe_of(
-    loaded: LoadedModel,
-    capture: Capture,
-    source: ImageSource,
-    *,
-    dtype: str = "float32",
-    limit: int | None = None,
-    autocast: bool = False,
+    loaded: LoadedModel, capture: Capture, source: ImageSource, settings: ExtractionSettings
 ) -> Recipe:
     """What decides the features of a source under a model."""
+    limit = settings.limit
     if limit is not None and limit < 1:
         raise InputError(f"limit must be at least 1, got {limit}")
     samples = len(source) if limit is None else min(limit, len(source))
@@ -111,9 +92,9 @@ def recipe_of(
         layer=capture.layer,
         data=listing_digest(islice(source.listing(), samples)),
         samples=samples,
-        dtype=dtype,
+        dtype=settings.dtype,
         limit=limit,
-        autocast=autocast,
+        autocast=settings.running.autocast,
     )
 
 

@@ -1,0 +1,64 @@
+"""What to extract and how to run the model, in one record each; and how far an extraction is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from .writer import SHARD_ROWS
+
+
+@dataclass(frozen=True)
+class Running:
+    """How to run a model; nothing here decides what the features are, except `autocast`.
+
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; ``workers`` are processes that read pictures (None: by the
+    cores), ``batch_size`` pictures a forward pass. A picture that cannot be read is an error, unless such are
+    to be skipped.
+    """
+
+    device: str = "auto"
+    workers: int | None = None
+    autocast: bool = False
+    channels_last: bool = False
+    skip_unreadable: bool = False
+    batch_size: int | None = None
+
+
+@dataclass(frozen=True)
+class ExtractionSettings:
+    """Which samples of the data, which features of the model, and how to run it.
+
+    ``kind`` says what the data is where its path does not show it; ``part`` is one of several equal runs of
+    samples (``"2/8"``), ``limit`` keeps the first ones. ``layer`` names the head where it cannot be found by
+    itself; ``dtype`` is ``float32`` or ``float16``. ``repair`` also extracts again every shard of the store
+    that is damaged.
+    """
+
+    kind: str | None = None
+    part: str | None = None
+    limit: int | None = None
+    layer: str | None = None
+    dtype: str = "float32"
+    shard_rows: int = SHARD_ROWS
+    repair: bool = False
+    running: Running = Running()
+
+
+@dataclass(frozen=True)
+class ExtractionProgress:
+    """How far the extraction of ``data`` under ``model`` is, in samples.
+
+    ``total`` is 0 until the data has been listed. ``kept`` is the folder in the cache, once all is in it.
+    """
+
+    model: str
+    data: str
+    done: int = 0
+    total: int = 0
+    kept: Path | None = None
+
+
+Watch: TypeAlias = Callable[[ExtractionProgress], None]

@@ -1,0 +1,35 @@
+"""Which score a guard uses: a detector at hand, one by its text, or the recommended one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..core.errors import InputError
+from ..detectors import RECOMMENDED, Detector
+from ..detectors.spec import parse_spec
+
+
+def choose_detector(detector: Detector | str | None, shaping: str | None = None) -> Detector:
+    """A detector at hand, or a new one by its text: ``"energy"``, ``"knn?k=50+react:90"``.
+
+    ``shaping`` may stand apart from the text: ``"react:90"``.
+    """
+    if isinstance(detector, Detector) and shaping is None:
+        return detector
+    if not isinstance(detector, str | None):
+        raise InputError(f"detector must be a Detector or its name, got {type(detector).__name__}")
+    spec = parse_spec(detector or RECOMMENDED)
+    if shaping is not None and spec.shaping is not None:
+        raise InputError(f"{detector} names a shaping already: leave --shaping out")
+    # Options stay as published: that a guard leaves its inputs alone does not make another score of it.
+    return replace(spec, settings={}, shaping=shaping or spec.shaping).build()
+
+
+def nudge_note(detector: Detector) -> str | None:
+    """What is to be said of a score that changes the model's inputs: a guard leaves them as they are."""
+    if type(detector).prepare is Detector.prepare:
+        return None
+    return (
+        f"a guard works from the features of unchanged inputs; the nudge {detector.record.title} "
+        f"gives them is left out, when calibrating as when scoring"
+    )
