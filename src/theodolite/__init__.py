@@ -1,81 +1,96 @@
-"""theodolite: out-of-distribution detection with relative angles, for any trained classifier."""
+"""theodolite: out-of-distribution detection with relative angles, for any trained classifier.
 
-from ._version import __version__
-from .detectors import (
-    CSI,
-    FDBD,
-    KNN,
-    MCM,
-    MDS,
-    MSP,
-    NCI,
-    NECO,
-    ODIN,
-    ORA,
-    RECOMMENDED,
-    RMDS,
-    Detector,
-    Distance,
-    Energy,
-    MahaPlus,
-    MaxLogit,
-    NNGuide,
-    PCos,
-    RCos,
-    RelativeEnergy,
-    SSDPlus,
-    ViM,
-    create,
-    fit_many,
-    list_detectors,
-    load,
-    register,
-)
-from .detectors.shaping import ASHB, ASHP, ASHS, ReAct, Scale
-from .features.capture import Capture
-from .features.store import FeatureStore
-from .guard.ensemble import Ensemble
-from .guard.guard import Guard
-from .reference.head import Head
+The names below are imported when they are first used: ``import theodolite`` itself loads no torch.
+"""
 
-__all__ = [
-    "ASHB",
-    "ASHP",
-    "ASHS",
-    "CSI",
-    "FDBD",
-    "KNN",
-    "MCM",
-    "MDS",
-    "MSP",
-    "NCI",
-    "NECO",
-    "ODIN",
-    "ORA",
-    "RECOMMENDED",
-    "RMDS",
-    "Capture",
-    "Detector",
-    "Distance",
-    "Energy",
-    "Ensemble",
-    "FeatureStore",
-    "Guard",
-    "Head",
-    "MahaPlus",
-    "MaxLogit",
-    "NNGuide",
-    "PCos",
-    "RCos",
-    "ReAct",
-    "RelativeEnergy",
-    "SSDPlus",
-    "Scale",
-    "ViM",
-    "__version__",
-    "create",
-    "fit_many",
-    "list_detectors",
-    "load",
-    "register",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ._version import __version__ as __version__
+
+if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names below
+    from .benchmarks import ArraySet as ArraySet
+    from .benchmarks import BenchSettings as BenchSettings
+    from .benchmarks import Intervals as Intervals
+    from .benchmarks import RunResult as RunResult
+    from .benchmarks import Subject as Subject
+    from .benchmarks import bench as bench
+    from .benchmarks import own_protocol as own_protocol
+    from .benchmarks import result_of_scores as result_of_scores
+    from .core.errors import TheodoliteError as TheodoliteError
+    from .data import open_source as open_source
+    from .detectors import *  # noqa: F403
+    from .detectors.shaping import ASHB as ASHB
+    from .detectors.shaping import ASHP as ASHP
+    from .detectors.shaping import ASHS as ASHS
+    from .detectors.shaping import ReAct as ReAct
+    from .detectors.shaping import Scale as Scale
+    from .evaluation import Evaluation as Evaluation
+    from .evaluation import auroc as auroc
+    from .evaluation import evaluate as evaluate
+    from .evaluation import fpr_at_tpr as fpr_at_tpr
+    from .features import Capture as Capture
+    from .features import ExtractionSettings as ExtractionSettings
+    from .features import FeatureStore as FeatureStore
+    from .features import Running as Running
+    from .features import extract as extract
+    from .features import train_probe as train_probe
+    from .guard import Calibration as Calibration
+    from .guard import Ensemble as Ensemble
+    from .guard import Guard as Guard
+    from .guard import PathVerdict as PathVerdict
+    from .guard import Verdicts as Verdicts
+    from .guard import fit_guard as fit_guard
+    from .models import LoadedModel as LoadedModel
+    from .models import load_model as load_model
+    from .reference import Head as Head
+    from .reference import Needs as Needs
+    from .reference import Reference as Reference
+    from .report.documents import write_files as write_files
+    from .report.page import write_pages as write_pages
+
+# The public names by the module they live in; those of the detectors are in `detectors.__all__`.
+_HOMES = {
+    "benchmarks": (
+        "ArraySet",
+        "BenchSettings",
+        "Intervals",
+        "RunResult",
+        "Subject",
+        "bench",
+        "own_protocol",
+        "result_of_scores",
+    ),
+    "core.errors": ("TheodoliteError",),
+    "data": ("open_source",),
+    "detectors.shaping": ("ASHB", "ASHP", "ASHS", "ReAct", "Scale"),
+    "evaluation": ("Evaluation", "auroc", "evaluate", "fpr_at_tpr"),
+    "features": ("Capture", "ExtractionSettings", "FeatureStore", "Running", "extract", "train_probe"),
+    "guard": ("Calibration", "Ensemble", "Guard", "PathVerdict", "Verdicts", "fit_guard"),
+    "models": ("LoadedModel", "load_model"),
+    "reference": ("Head", "Needs", "Reference"),
+    "report.documents": ("write_files",),
+    "report.page": ("write_pages",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def _public() -> list[str]:
+    return sorted({"__version__", *_HOME_OF, *import_module(".detectors", __name__).__all__})
+
+
+def __getattr__(name: str) -> object:
+    if name == "__all__":
+        return _public()
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME_OF.get(name)
+    if home is None and name not in import_module(".detectors", __name__).__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{home or 'detectors'}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_public()]

@@ -1,8 +1,9 @@
-"""Data-set cards: what each set of the protocols must look like, and where to get it. Plain data.
+"""The data sets of the protocols: what each must look like, and where to get it. Plain data.
 
-A card names its splits. A split lists the places below the data root where it is looked for, first match
+A data set names its splits. A split lists the places below the data root where it is looked for, first match
 wins, with the number of samples that every published figure was measured on. ``listing`` is the sha256 over
 the listing of the samples, where we have seen the original; other content is refused under the same name.
+One of your own joins them with `register_dataset`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Card:
+class Dataset:
     """A data set. ``derived`` names the set it is computed from, which is then all that must be present."""
 
     name: str
@@ -42,16 +43,16 @@ def _idx(folder: str, part: str) -> tuple[str, ...]:
     return tuple(f"{folder}/{part}-images-idx3-ubyte{suffix}" for suffix in (".gz", ""))
 
 
-def _outliers(name: str, title: str, count: int, places: tuple[str, ...], obtain: str) -> Card:
+def _outliers(name: str, title: str, count: int, places: tuple[str, ...], obtain: str) -> Dataset:
     """A set that is only ever OOD: one split, and its own labels do not matter."""
-    return Card(name, title, {"test": Split(count, places, kind="flat")}, obtain)
+    return Dataset(name, title, {"test": Split(count, places, kind="flat")}, obtain)
 
 
 _HUANG = "http://pages.cs.wisc.edu/~huangrui/imagenet_ood_dataset"
 _RELEASE = "the OOD sets released with ODIN and Energy, also used by KNN and fDBD"
 
-CARDS = (
-    Card(
+_KNOWN = (
+    Dataset(
         "cifar10",
         "CIFAR-10",
         {
@@ -60,7 +61,7 @@ CARDS = (
         },
         "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz, unpacked",
     ),
-    Card(
+    Dataset(
         "svhn",
         "SVHN",
         {"test": Split(26_032, ("svhn/test.npz", "svhn/test", "svhn"))},
@@ -88,7 +89,7 @@ CARDS = (
         ("textures", "dtd/images"),
         "https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz",
     ),
-    Card(
+    Dataset(
         "imagenet",
         "ImageNet-1k",
         {
@@ -116,7 +117,7 @@ CARDS = (
         ("ssb-hard", "ssb_hard"),
         "the ImageNet-21k classes listed at https://github.com/sgvaze/SSB; OpenOOD's ssb_hard.zip has them",
     ),
-    Card(
+    Dataset(
         "mnist",
         "MNIST",
         {
@@ -133,7 +134,7 @@ CARDS = (
         },
         "https://yann.lecun.com/exdb/mnist/, the four .gz files as they are",
     ),
-    Card(
+    Dataset(
         "fashion-mnist",
         "Fashion-MNIST",
         {
@@ -145,7 +146,7 @@ CARDS = (
         },
         "https://github.com/zalandoresearch/fashion-mnist, the t10k files as they are",
     ),
-    Card(
+    Dataset(
         "notmnist",
         "notMNIST",
         {
@@ -158,7 +159,7 @@ CARDS = (
         "http://yaroslavvb.blogspot.com/2011/09/notmnist-dataset.html; 10,000 letters as idx files "
         "(https://github.com/davidflanagan/notMNIST-to-MNIST)",
     ),
-    Card(
+    Dataset(
         "negatives",
         "MNIST negatives",
         {
@@ -170,16 +171,27 @@ CARDS = (
         derived="mnist",
     ),
 )
-_BY_NAME = {card.name: card for card in CARDS}
+_by_name: dict[str, Dataset] = {}
 
 
-def list_cards() -> list[str]:
-    """Names of all data sets."""
-    return list(_BY_NAME)
+def register_dataset(new: Dataset) -> Dataset:
+    """Enter a data set under its name."""
+    if _by_name.setdefault(new.name, new) != new:
+        raise InputError(f"a data set is called {new.name!r} already: choose another name")
+    return new
 
 
-def card(name: str) -> Card:
-    """The card of a data set."""
-    if name not in _BY_NAME:
-        raise InputError(f"no data set is called {name!r}; known: {', '.join(_BY_NAME)}")
-    return _BY_NAME[name]
+for _dataset in _KNOWN:
+    register_dataset(_dataset)
+
+
+def list_datasets() -> list[Dataset]:
+    """All data sets, in the order they were entered."""
+    return list(_by_name.values())
+
+
+def dataset(name: str) -> Dataset:
+    """The data set of a name."""
+    if name not in _by_name:
+        raise InputError(f"no data set is called {name!r}; known: {', '.join(_by_name)}")
+    return _by_name[name]

@@ -1,36 +1,39 @@
-"""Features to judge scores on: a file of a feature folder, or a feature store. Read in batches, many times.
+"""Features to judge scores on: rows in memory, in a safetensors file or in a feature store, read in batches.
 
-A feature folder holds ``head.safetensors`` (weight, bias) and, each a safetensors file (features, labels) or
-a feature store: ``id_fit``, ``id_test``, and one for every OOD set. ``about.json`` may say which protocol and
-backbone it belongs to, so that published numbers are found.
+Every set can be read again and again, and knows two digests: one that changes with any of its features, and
+one of its samples, by which the scores of several models on the same samples are told apart from others.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor
 
-from ..core.errors import FormatError, InputError
+from ..core.arrays import ArrayLike, as_labels, as_matrix, as_tensor
+from ..core.errors import FormatError
 from ..core.files import sha256
-from ..features.store import FeatureStore, is_store
-from ..reference.head import Head
-from .protocols import FIT, TEST
+from ..features.store import FeatureStore
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
-HEAD, ABOUT = "head.safetensors", "about.json"
+# The sets of every subject: ID rows to fit on, held-out ID rows. An OOD set may have any name but these.
+FIT, TEST, AVERAGE = "id_fit", "id_test", "average"
 _BATCH_ROWS = 1024
 
 
 class FeatureSet(Protocol):
-    """Rows of features that can be read again and again; ``digest`` changes when any of them does."""
+    """Rows of features of one width; ``labelled`` says whether every row has a label."""
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def labelled(self) -> bool: ...
 
     @property
     def digest(self) -> str: ...
@@ -38,13 +41,55 @@ class FeatureSet(Protocol):
     @property
     def samples(self) -> str: ...
 
+    @property
+    def class_names(self) -> tuple[str, ...] | None: ...
+
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Batch]: ...
 
 
+class ArraySet:
+    """Rows in memory, (N, D) and perhaps labels (N,)."""
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        class_names: tuple[str, ...] | None = None,
+    ) -> None:
+        self.features = as_matrix(features, "features", None, "")
+        self.labels = None if labels is None else _labels(labels, len(self.features))
+        self.class_names = class_names
+        self.width = int(self.features.shape[1])
+        self.labelled = labels is not None
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for start in range(0, len(self), _BATCH_ROWS):
+            part = slice(start, start + _BATCH_ROWS)
+            yield self.features[part], None if self.labels is None else self.labels[part], None
+
+    @cached_property
+    def digest(self) -> str:
+        digest = hashlib.sha256(f"{tuple(self.features.shape)} {self.features.dtype}".encode())
+        for tensor in (self.features, self.labels):
+            if tensor is not None:
+                digest.update(tensor.cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    @property
+    def samples(self) -> str:
+        return _samples_by_label("rows", self)
+
+
 class FileSet:
     """A safetensors file with ``features`` (N, D) and perhaps ``labels`` (N,); slices are read as needed."""
+
+    class_names = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,10 +102,10 @@ class FileSet:
         if len(shape) != 2 or shape[0] == 0:
             raise FormatError(f"{path} holds {sorted(names)}, expected features of shape (N, D)")
         self.labelled = "labels" in names
-        self.rows, self.width = shape
+        self.rows, self.width = int(shape[0]), int(shape[1])
 
     def __len__(self) -> int:
-        return int(self.rows)
+        return self.rows
 
     def __iter__(self) -> Iterator[Batch]:
         with safe_open(self.path, framework="pt") as file:
@@ -76,12 +121,7 @@ class FileSet:
 
     @property
     def samples(self) -> str:
-        """A file knows its samples by their row, and by their labels where it has them."""
-        digest = hashlib.sha256()
-        for _, labels, _ in self if self.labelled else ():
-            assert labels is not None
-            digest.update(labels.numpy().tobytes())
-        return f"{self.path.stem}: {len(self)} rows, labels {digest.hexdigest()}"
+        return _samples_by_label(self.path.stem, self)
 
 
 class StoreSet:
@@ -92,6 +132,7 @@ class StoreSet:
         self.store = FeatureStore(path)
         self.width = self.store.width
         self.labelled = self.store.labelled
+        self.class_names = self.store.class_names
 
     def __len__(self) -> int:
         return len(self.store)
@@ -113,54 +154,15 @@ class StoreSet:
         return digest.hexdigest()
 
 
-def open_set(folder: Path, name: str) -> FileSet | StoreSet | None:
-    """The set called ``name`` of a feature folder, or None."""
-    if is_store(folder / name):
-        return StoreSet(folder / name)
-    path = folder / f"{name}.safetensors"
-    return FileSet(path) if path.is_file() else None
+def _samples_by_label(name: str, rows: ArraySet | FileSet) -> str:
+    """Rows without ids know their samples by their place, and by their labels where they have them."""
+    digest = hashlib.sha256()
+    for _, labels, _ in rows if rows.labelled else ():
+        assert labels is not None
+        digest.update(labels.numpy().tobytes())
+    return f"{name}: {len(rows)} rows, labels {digest.hexdigest()}"
 
 
-def outlier_names(folder: Path) -> list[str]:
-    """Every set of a feature folder that is neither ID data nor the head."""
-    known = {FIT, TEST, Path(HEAD).stem}
-    names = {path.stem for path in folder.glob("*.safetensors")}
-    names |= {path.name for path in folder.iterdir() if is_store(path)}
-    return sorted(names - known)
-
-
-def read_head(folder: Path) -> Head:
-    """The head of a feature folder: its own file, or that of the store of ID data."""
-    path = folder / HEAD
-    if not path.is_file():
-        if is_store(folder / TEST):
-            return FeatureStore(folder / TEST).head
-        raise InputError(
-            f"{folder} has no {HEAD}: a feature folder holds the weight and bias of the last layer"
-        )
-    tensors = load_file(path)
-    if "weight" not in tensors:
-        raise FormatError(f"{path} holds {sorted(tensors)}, expected weight (C, D) and bias (C,)")
-    return Head(tensors["weight"], tensors.get("bias"))
-
-
-def read_about(folder: Path) -> dict[str, Any]:
-    path = folder / ABOUT
-    if not path.is_file():
-        return {}
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"{path} is not JSON: {error}") from error
-    if not isinstance(about, dict) or not all(
-        about.get(key) is None or isinstance(about[key], str) for key in ("name", "protocol", "backbone")
-    ):
-        raise FormatError(f"{path} must hold a JSON object with name, protocol and backbone, each a text")
-    return about
-
-
-def head_digest(head: Head) -> str:
-    digest = hashlib.sha256(f"{tuple(head.weight.shape)} {head.unit_features}".encode())
-    for tensor in (head.weight, head.bias):
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
+def _labels(labels: ArrayLike, rows: int) -> Tensor:
+    highest = int(as_tensor(labels, "labels").max()) if len(labels) else 0
+    return as_labels(labels, rows, highest + 1)

@@ -109,3 +109,51 @@ def extracting(console: Console) -> Iterator[Watch]:
                 soft_wrap=True,
             )
             raise typer.Exit(_INTERRUPTED) from None
+
+
+class BenchBars:
+    """A bar for every model whose features are extracted, then one for scoring."""
+
+    def __init__(self, console: Console, bars: ExitStack) -> None:
+        self.console = console
+        self.bars = bars
+        self.title = self.extracted = ""
+        self.show: Callable[[int, int], None] = lambda _done, _total: None
+
+    def say(self, text: str) -> None:
+        self.console.print(Text(text), soft_wrap=True)
+
+    def extracting(self, model: str, data_set: str, done: int, total: int) -> None:  # noqa: ARG002
+        self.extracted = model
+        self._under(model)(done, total)
+
+    def scoring(self, model: str, data_set: str, done: int, total: int) -> None:  # noqa: ARG002
+        self.extracted = ""
+        self._under("scoring")(done, total)
+
+    def _under(self, title: str) -> Callable[[int, int], None]:
+        """The bar of that title; one with another title is taken down."""
+        if title != self.title:
+            self.bars.close()
+            self.title, self.show = title, self.bars.enter_context(progress_bar(self.console, title))
+        return self.show
+
+
+@contextmanager
+def watching(console: Console) -> Iterator[BenchBars]:
+    """Show a benchmark as it goes; Ctrl-C during an extraction says what is kept and how to go on."""
+    with ExitStack() as bars:
+        watcher = BenchBars(console, bars)
+        try:
+            yield watcher
+        except KeyboardInterrupt:
+            if not watcher.extracted:
+                raise
+            bars.close()
+            Console(stderr=True).print(
+                f"stopped: complete shards of {watcher.extracted} are kept. "
+                f"Run the same command again to go on.",
+                highlight=False,
+                soft_wrap=True,
+            )
+            raise typer.Exit(_INTERRUPTED) from None

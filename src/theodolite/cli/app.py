@@ -8,12 +8,24 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from .._version import __version__
 from ..core.errors import InputError, TheodoliteError
-from . import register
+from .bench import bench
+from .data import data
+from .demo import demo
+from .detectors import detectors
+from .extract import extract
+from .fit import fit
+from .inspect import inspect
+from .models import models
+from .probe import probe
+from .reproduce import reproduce
+from .score import score
+
+# In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
+COMMANDS = (detectors, demo, models, extract, probe, fit, score, inspect, data, bench, reproduce)
 
 app = typer.Typer(
     name="theodolite",
@@ -22,12 +34,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-console = Console()
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        console.print(f"theodolite {__version__}", highlight=False)
+        Console().print(f"theodolite {__version__}", highlight=False)
         raise typer.Exit
 
 
@@ -60,34 +71,8 @@ def _import(name: str) -> None:
         ) from error
 
 
-@app.command()
-def detectors() -> None:
-    """List every score: formula, what it needs to be fitted, paper."""
-    from ..report.tables import detectors_table
-
-    console.print(detectors_table())
-
-
-@app.command()
-def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the pictures and the report.")
-    ] = Path("theodolite-demo"),
-    epochs: Annotated[int, typer.Option(min=1, help="Training epochs of the small network.")] = 15,
-    seed: Annotated[int, typer.Option(help="Seed of training and sampling.")] = 0,
-) -> None:
-    """Train a small network on real digits and show every score against what it never saw."""
-    from ..demo.run import run_demo
-
-    result = run_demo(output, epochs=epochs, seed=seed, console=console)
-    lines = (
-        f"{len(result.files)} pictures in [bold]{escape(str(output.resolve()))}[/bold]",
-        f"report: [bold]{escape(str(result.report.resolve()))}[/bold]",
-    )
-    console.print("\n" + "\n".join(lines), highlight=False, soft_wrap=True)
-
-
-register(app)
+for _command in COMMANDS:
+    app.command()(_command)
 
 
 def main() -> None:

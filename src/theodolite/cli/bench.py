@@ -15,12 +15,11 @@ from rich.text import Text
 
 from ..core.errors import InputError
 from . import _options as options
+from ._progress import watching
 
 if TYPE_CHECKING:
-    from ..benchmarks.protocols import Protocol
-    from ..benchmarks.subject import Subject
+    from ..benchmarks import Protocol
 
-_FEATURES = "features:"
 _REPLICATES = 1000
 
 
@@ -69,60 +68,48 @@ def bench(
     skip_unreadable: options.SkipUnreadable = False,
 ) -> None:
     """Measure scores on a protocol, next to the published values; an interrupted run goes on."""
-    from ..benchmarks.locate import data_root
-    from ..benchmarks.protocols import PROTOCOLS
-    from ..benchmarks.results import Intervals
-    from ..benchmarks.runner import run, write_files
-    from ..core.places import cache_folder
-    from ..detectors.spec import parse_entries
+    from ..benchmarks import BenchSettings, Intervals
+    from ..benchmarks import bench as run_bench
+    from ..core.places import data_root
     from ..features.settings import Running
-    from ..report.forms import left_out, terminal_table
-    from ..report.grid import grids
-    from ..report.run_page import write_reports
-    from ._progress import progress_bar
-    from .gathering import Gatherer
+    from ..report.documents import write_files
+    from ..report.page import write_pages
+    from ..report.tables import metric_tables, terminal
 
     console = Console()
-    place = (cache or cache_folder()) / "bench"
-    running = Running(device, workers, autocast, channels_last, skip_unreadable)
     chosen = choose_protocol(protocol, id_data, fit_data, ood or [], kind)
-    entries = parse_entries(
-        detector or [], shapings=shaping or [], settings={} if chosen is None else chosen.options
-    )
-    gatherer = Gatherer(chosen, place, data_root(root), running, batch_size, console)
-    subjects = gatherer.gather(subject_specs(protocol, model or []), parse_weights(weights or []))
-    if chosen is None:
-        # Feature folders say themselves which protocol they belong to, and with it which settings.
-        named = {subject.protocol for subject in subjects}
-        known = PROTOCOLS.get(str(named.pop())) if len(named) == 1 else None
-        settings = {} if known is None else known.options
-        entries = parse_entries(detector or [], shapings=shaping or [], settings=settings)
-    with progress_bar(console, "scoring") as show:
-        outcome = run(
-            subjects,
-            entries,
-            title=title_of(chosen, subjects),
-            command=command_line(data_root(root)),
+    with watching(console) as watcher:
+        result = run_bench(
+            chosen,
+            model or [],
+            detectors=detector or [],
+            shapings=shaping or [],
             ensemble=ensemble,
             intervals=Intervals(replicates if intervals else 0, seed=seed),
-            cache=place / "scores",
-            progress=lambda _model, _name, done, total: show(done, total),
+            settings=BenchSettings(
+                weights=parse_weights(weights or []),
+                root=root,
+                cache=cache,
+                running=Running(device, workers, autocast, channels_last, skip_unreadable, batch_size),
+                command=command_line(data_root(root)),
+                watcher=watcher,
+            ),
         )
-    for grid in grids(outcome.results):
-        console.print(terminal_table(grid))
-    for line in left_out(outcome.results):
+    for table in metric_tables(result):
+        console.print(terminal(table))
+    for line in result.left_out:
         console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
-    files = write_files(outcome.results, output)
+    files = write_files(result, output)
     console.print(Text(f"results in {', '.join(str(path) for path in files)}"), soft_wrap=True)
-    for page in write_reports(outcome, output, picture=gatherer.picture):
+    for page in write_pages(result, output):
         console.print(Text(f"report: {page.resolve()}"), soft_wrap=True)
 
 
 def choose_protocol(
     name: str | None, test: str | None, fit: str | None, ood: Sequence[str], kind: str | None
-) -> Protocol | None:
-    """The built-in protocol, one's own, or None where feature folders are all that is asked for."""
-    from ..benchmarks.protocols import own_protocol, protocol
+) -> str | Protocol:
+    """The protocol by name, one's own, or the feature folder that stands in its place."""
+    from ..benchmarks import own_protocol
 
     if test is not None or fit is not None or ood:
         if name is not None or test is None:
@@ -133,25 +120,12 @@ def choose_protocol(
         return own_protocol(test=test, fit=fit, ood=pairs, kind=kind)
     if name is None:
         raise InputError("name a protocol, features:FOLDER, or your own data with --id, --fit and --ood")
-    return None if name.startswith(_FEATURES) else protocol(name)
-
-
-def subject_specs(protocol: str | None, models: Sequence[str]) -> list[str]:
-    """A feature folder named as the protocol is the first subject."""
-    first = [protocol] if protocol is not None and protocol.startswith(_FEATURES) else []
-    specs = [*first, *models]
-    if not specs:
-        raise InputError("no model is given: pass --model SPEC (`theodolite models` lists the paper's)")
-    return specs
+    return name
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, Path]:
     pairs = (_pair(text, "--weights", "MODEL=FILE", last=True) for text in texts)
     return {name: Path(file) for name, file in pairs}
-
-
-def title_of(protocol: Protocol | None, subjects: Sequence[Subject]) -> str:
-    return protocol.title if protocol is not None else ", ".join(subject.name for subject in subjects)
 
 
 def command_line(root: Path | None) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from ..benchmarks.locate import Presence
+    from ..benchmarks.locate import Located
 
 _STYLES = {"present": "green", "missing": "dim", "wrong": "bold red"}
 
@@ -25,21 +25,26 @@ def data(
     ] = False,
 ) -> None:
     """Show which data sets of the protocols are present, which are missing and how to get them."""
-    from ..benchmarks.datasets import CARDS
-    from ..benchmarks.locate import data_root, look
-    from ..benchmarks.protocols import PROTOCOLS
+    from ..benchmarks.datasets import list_datasets
+    from ..benchmarks.locate import locate
+    from ..benchmarks.protocols import list_protocols
+    from ..core.places import data_root
 
     console = Console()
     folder = data_root(root)
     console.print(Text(f"data root: {folder or 'none (set THEODOLITE_DATA or pass --root)'}"), soft_wrap=True)
-    found = [look(card.name, split, folder, verify=verify) for card in CARDS for split in card.splits]
-    console.print(presence_table(found))
-    states = {(entry.card.name, entry.split_name): entry.state for entry in found}
-    for protocol in PROTOCOLS.values():
+    found = [
+        locate(dataset.name, split, folder, verify=verify)
+        for dataset in list_datasets()
+        for split in dataset.splits
+    ]
+    console.print(located_table(found))
+    states = {(entry.dataset.name, entry.split_name): entry.state for entry in found}
+    for protocol in list_protocols():
         absent = [
-            f"{part.card} ({part.split}) {states[part.card, part.split]}"
-            for part in protocol.parts
-            if part.card is not None and states[part.card, part.split] != "present"
+            f"{part.dataset} ({part.split}) {states[part.dataset, part.split]}"
+            for part in protocol.sets
+            if part.dataset is not None and states[part.dataset, part.split] != "present"
         ]
         verdict = f"needs {', '.join(absent)}" if absent else "everything is here"
         console.print(Text.assemble((f"{protocol.name}: ", "bold"), verdict), soft_wrap=True)
@@ -48,7 +53,7 @@ def data(
         raise typer.Exit(1)
 
 
-def presence_table(found: list[Presence]) -> Table:
+def located_table(found: list[Located]) -> Table:
     """One row a split, with what was found and, unless it is there, where to get it."""
     table = Table(show_lines=False)
     table.add_column("data set", no_wrap=True)
@@ -57,9 +62,9 @@ def presence_table(found: list[Presence]) -> Table:
     table.add_column("state", no_wrap=True)
     table.add_column("found; how to get it", overflow="fold")
     for entry in found:
-        detail = entry.detail if entry.present else f"{entry.detail}. Get it: {entry.card.obtain}"
+        detail = entry.detail if entry.present else f"{entry.detail}. Get it: {entry.dataset.obtain}"
         table.add_row(
-            entry.card.name,
+            entry.dataset.name,
             entry.split_name,
             f"{entry.split.count:,}",
             Text(entry.state, style=_STYLES[entry.state]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -14,8 +14,7 @@ from rich.text import Text
 from . import _options as options
 
 if TYPE_CHECKING:
-    from ..paper.experiments import Context
-    from ..paper.items import Item
+    from ..paper import Context, Item, Produced
 
 _SHOWN = 4
 
@@ -31,10 +30,8 @@ def reproduce(
     seed: Annotated[int, typer.Option(help="Seed of training and of noise.")] = 0,
 ) -> None:
     """Reproduce tables and figures of the paper: run what is present, say what is missing."""
-    from ..benchmarks.locate import data_root
-    from ..core.places import cache_folder
-    from ..paper.experiments import Context
-    from ..paper.items import resolve, run_item
+    from ..core.places import cache_folder, data_root
+    from ..paper import Context, resolve, run_item
 
     console = Console()
     folder = data_root(root)
@@ -47,7 +44,7 @@ def reproduce(
     def say(text: str) -> None:
         console.print(Text(text, style="dim"), soft_wrap=True)
 
-    where = (cache or cache_folder()) / "bench"
+    where = cache_folder(cache) / "bench"
     for item in chosen:
         _say_missing(console, item, folder)
         if folder is not None and item.runnable(folder):
@@ -67,13 +64,12 @@ def reproduce(
 
 def _draw(item: Item, context: Context, output: Path, console: Console) -> None:
     """A figure of the paper, from the data at hand."""
-    from ..paper.figures import DRAWINGS
+    from ..paper import paper_figures
     from ..report import figures
 
-    needs, draw = DRAWINGS.get(item.name, ((), None))
-    if draw is None or any(need.missing(context.root) for need in needs):
+    if not _drawable(item, context.root):
         return
-    for name, figure in draw(context).items():
+    for name, figure in paper_figures()[item.name].draw(context).items():
         paths = figures.save(figure, output / name)
         console.print(Text(", ".join(str(path) for path in paths)), soft_wrap=True)
 
@@ -89,24 +85,23 @@ def _say_missing(console: Console, item: Item, root: Path | None) -> None:
         console.print(Text(f"  on the data at hand: {stand_ins}"), soft_wrap=True)
 
 
-def _write(produced: dict[str, dict[str, Any]], output: Path, console: Console) -> None:
+def _write(produced: Produced, output: Path, console: Console) -> None:
     """Print the tables, then write them as JSON and Markdown."""
     from ..core.files import write_bytes, write_json
-    from ..paper.documents import document, tables
+    from ..report.tables import terminal
 
     output.mkdir(parents=True, exist_ok=True)
-    for name, results in produced.items():
-        for table in tables(results):
-            console.print(table)
-        write_json(output / f"{name}.json", results)
-        write_bytes(output / f"{name}.md", document(results).encode())
+    for name, study in produced.items():
+        for table in study.tables():
+            console.print(terminal(table))
+        write_json(output / f"{name}.json", study.to_json())
+        write_bytes(output / f"{name}.md", study.document().encode())
         console.print(Text(f"{output / name}.json, {output / name}.md"), soft_wrap=True)
 
 
 def overview(root: Path | None) -> Table:
     """Every table and figure: whether it can run, what is missing, and what stands in for it."""
-    from ..paper.experiments import experiments
-    from ..paper.items import items
+    from ..paper import experiments, items
 
     table = Table(box=SIMPLE_HEAD, title="Tables and figures of the paper", title_justify="left")
     table.add_column("name", no_wrap=True, style="bold")
@@ -130,15 +125,15 @@ def overview(root: Path | None) -> Table:
 
 
 def _drawable(item: Item, root: Path | None) -> bool:
-    from ..paper.figures import DRAWINGS
+    from ..paper import paper_figures
 
-    needs, draw = DRAWINGS.get(item.name, ((), None))
-    return draw is not None and not any(need.missing(root) for need in needs)
+    figure = paper_figures().get(item.name)
+    return figure is not None and figure.drawable(root)
 
 
 def experiments_table(root: Path | None) -> Table:
     """Every experiment by name: whether it can run."""
-    from ..paper.experiments import experiments
+    from ..paper import experiments
 
     table = Table(box=SIMPLE_HEAD, title="Experiments on the data at hand", title_justify="left")
     table.add_column("name", no_wrap=True, style="bold")

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -101,6 +102,11 @@ def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[s
     if sealed and description.pop(_SEAL, None) != _checksum(tensors, description):
         raise FormatError(f"{path} is damaged (wrong checksum): make it again, or fetch it again")
     return tensors, description
+
+
+def slug(text: str) -> str:
+    """A text as the name of a file or folder."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-")
 
 
 def sha256(path: Path) -> str:

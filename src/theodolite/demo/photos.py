@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from rich.console import Console
-from rich.text import Text
 
 from ..core.errors import MissingExtraError
-from ..guard.guard import Guard
+from ..detectors import ORA
+from ..guard import Guard
 from ..report.contact_sheet import Judged, contact_sheet, save_sheet
 
 GUARD = "imagenet-lite0"
@@ -38,29 +38,36 @@ _PICTURES = (
 )
 
 
-def judge_photos(output: Path, console: Console) -> list[Path]:
-    """Write the contact sheet of verdicts; without the network's packages, say so and go on."""
-    try:
-        guard = Guard.load(GUARD)
-        pictures = _pictures()
-    except MissingExtraError as error:
-        console.print(Text(f"\nThe verdicts on photographs are left out: {error}"), soft_wrap=True)
-        return []
-    judged = judge(guard, pictures)
-    flagged = sum(entry.is_ood for entry in judged)
-    console.print(
-        f"\nEfficientNet-Lite0 (ImageNet) on {len(judged)} pictures of scikit-image: {flagged} flagged as "
-        f"OOD at a false-alarm rate of {100 * guard.false_alarm_rate:g} %",
-        highlight=False,
-        soft_wrap=True,
-    )
+@dataclass(frozen=True)
+class Photos:
+    """The contact sheet of verdicts, and how many were flagged."""
+
+    sheet: Path
+    flagged: int
+    count: int
+    false_alarm_rate: float
+
+    @property
+    def line(self) -> str:
+        return (
+            f"EfficientNet-Lite0 (ImageNet) on {self.count} pictures of scikit-image: {self.flagged} flagged "
+            f"as OOD at a false-alarm rate of {100 * self.false_alarm_rate:g} %"
+        )
+
+
+def judge_photos(output: Path) -> Photos:
+    """Write the contact sheet of verdicts; the network's packages must be installed."""
+    guard = Guard.load(GUARD)
+    judged = judge(guard, _pictures())
     sheet = contact_sheet(
         judged,
         title="EfficientNet-Lite0, trained on ImageNet: which of its answers to trust",
-        caption=f"Predicted class, ORA angle and conformal p-value against {len(guard.calibration):,} "
-        f"ImageNet images. Orange is flagged: p ≤ {guard.false_alarm_rate:g}. Pictures: scikit-image.",
+        caption=f"Predicted class, {guard.detector.record.title} and conformal p-value against "
+        f"{len(guard.calibration):,} ImageNet images. Orange is flagged: p ≤ {guard.false_alarm_rate:g}. "
+        "Pictures: scikit-image.",
     )
-    return [save_sheet(sheet, output / "contact-sheet.png")]
+    path = save_sheet(sheet, output / "contact-sheet.png")
+    return Photos(path, sum(entry.is_ood for entry in judged), len(judged), guard.false_alarm_rate)
 
 
 def judge(guard: Guard, pictures: dict[str, Image.Image]) -> list[Judged]:
@@ -72,12 +79,17 @@ def judge(guard: Guard, pictures: dict[str, Image.Image]) -> list[Judged]:
             picture=picture,
             title=name.replace("_", " "),
             class_name=guard.class_name(predicted).split(",")[0],
-            score=f"{math.degrees(score):.1f}°",
+            score=_score_text(guard, score),
             p_value=p_value,
             is_ood=is_ood,
         )
         for (name, picture), (predicted, score, p_value, is_ood) in zip(pictures.items(), rows, strict=True)
     ]
+
+
+def _score_text(guard: Guard, score: float) -> str:
+    """An angle in degrees, any other score as a number."""
+    return f"{math.degrees(score):.1f}°" if isinstance(guard.detector, ORA) else f"{score:.3g}"
 
 
 def _pictures() -> dict[str, Image.Image]:

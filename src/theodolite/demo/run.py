@@ -1,143 +1,128 @@
-"""The demo from end to end: train, fit every detector in one pass, evaluate, draw."""
+"""The demo's benchmark: train a network, hand its features to the runner, draw what came out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from PIL import Image
 from torch import Tensor
 
-from ..core.arrays import as_scores
-from ..detectors import ORA, RECOMMENDED, Detector, create, detector_record, fit_many, list_detectors
-from ..evaluation.evaluation import Evaluation, evaluate_detectors
-from ..evaluation.metrics import accuracy
-from ..guard.calibration import Calibration
-from ..models.nets.lenet import LeNet5, features
+from ..benchmarks import ArraySet, Highlight, RunResult, Subject, run
+from ..detectors import ORA, RECOMMENDED, detector_record
+from ..detectors.spec import parse_specs
+from ..features.capture import Capture
+from ..guard import Calibration
+from ..models.nets.lenet import LeNet5
 from ..models.training import one_thread, train
-from ..reference.head import Head
 from ..report import figures
-from ..report.tables import evaluation_table
-from .data import KNOWN_DIGITS, Pictures, load_pictures
-from .photos import judge_photos
-from .report import write_demo_report
+from .pictures import KNOWN_DIGITS, Pictures, load_pictures
 
-_DRAWN = "ORA"
+NAME, KNOWN = "LeNet-5", f"digits 0-{KNOWN_DIGITS - 1}"
+_BATCH = 1_000
 
 
 @dataclass(frozen=True)
-class DemoResult:
-    accuracy: float
-    evaluation: Evaluation
+class Demo:
+    """What the demo measured, and the figures it wrote."""
+
+    result: RunResult
     files: list[Path]
-    report: Path
 
-
-@one_thread()
-def run_demo(output: Path, *, epochs: int, seed: int, console: Console) -> DemoResult:
-    """Run the demo, print its table and write its pictures and its report to ``output``."""
-    pictures = load_pictures(seed)
-    model = _train(pictures, epochs, seed, console)
-    head = Head.from_linear(model.head)
-    seen = {name: features(model, images) for name, images in pictures.ood.items()}
-    id_features = features(model, pictures.test)
-    correct = accuracy(head(id_features), pictures.test_labels)
-    detectors = {detector_record(name).title: create(name) for name in list_detectors()}
-    fit_many(list(detectors.values()), features(model, pictures.train), pictures.train_labels, head=head)
-    evaluation = evaluate_detectors(detectors, id_features, seen)
-    console.print(
-        f"\nLeNet-5 on digits 0-{KNOWN_DIGITS - 1}: {100 * correct:.1f} % of {len(id_features):,} "
-        f"held-out digits right"
-    )
-    console.print(evaluation_table(evaluation, title="What the network never saw"))
-    console.print(_guard_line(evaluation), highlight=False)
-    files = _draw(output, pictures, detectors, evaluation, id_features, seen)
-    files += judge_photos(output, console)
-    report = write_demo_report(
-        output / "report.html",
-        pictures=pictures,
-        detectors=detectors,
-        evaluation=evaluation,
-        id_features=id_features,
-        seen=seen,
-        accuracy=correct,
-        chosen=detector_record(RECOMMENDED).title,
-        drawn=_DRAWN,
-        epochs=epochs,
-        seed=seed,
-    )
-    return DemoResult(correct, evaluation, files, report)
-
-
-def _train(pictures: Pictures, epochs: int, seed: int, console: Console) -> LeNet5:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(f"training LeNet-5 on {len(pictures.train):,} digits", total=epochs)
-
-        def epoch_done(loss: float) -> None:
-            bar.update(task, advance=1, description=f"training LeNet-5, loss {loss:.3f}")
-
-        return train(
-            lambda: LeNet5(KNOWN_DIGITS),
-            pictures.train,
-            pictures.train_labels,
-            epochs=epochs,
-            seed=seed,
-            progress=epoch_done,
+    @property
+    def guard_line(self) -> str:
+        """What the recommended score flags with its threshold set on one half of the held-out digits."""
+        name, found = detector_record(RECOMMENDED).title, self.result.evaluations[NAME]
+        known = found.id_scores[name]
+        guard = Calibration(known[::2])
+        flagged = {"other held-out digits": known[1::2], **found.ood_scores[name]}
+        shares = ", ".join(
+            f"{100 * guard.is_ood(rows).mean():.1f} % of {who}" for who, rows in flagged.items()
+        )
+        low, high = guard.rate_interval()
+        return (
+            f"A guard with {name} (recommended), set to at most 5 % false alarms on average (this one, with "
+            f"probability 0.9, {100 * low:.1f} to {100 * high:.1f} %), flags {shares}"
         )
 
 
-def _guard_line(evaluation: Evaluation) -> str:
-    """What the recommended score flags with its threshold set on one half of the held-out digits."""
-    name = detector_record(RECOMMENDED).title
-    known = evaluation.id_scores[name]
-    guard = Calibration(known[::2])
-    flagged = {"other held-out digits": known[1::2], **evaluation.ood_scores[name]}
-    shares = ", ".join(f"{100 * guard.is_ood(rows).mean():.1f} % of {who}" for who, rows in flagged.items())
-    low, high = guard.rate_interval()
-    return (
-        f"\nA guard with {name} (recommended), set to at most 5 % false alarms on average (this one, with "
-        f"probability 0.9, {100 * low:.1f} to {100 * high:.1f} %), flags {shares}"
+@one_thread()
+def run_demo(
+    output: Path,
+    *,
+    epochs: int = 15,
+    seed: int = 0,
+    progress: Callable[[int, float], None] = lambda _epoch, _loss: None,
+) -> Demo:
+    """Run the benchmark and write its figures to ``output``; ``progress`` gets epoch and loss."""
+    pictures = load_pictures(seed)
+    losses: list[float] = []
+
+    def told(loss: float) -> None:
+        losses.append(loss)
+        progress(len(losses), loss)
+
+    model = train(
+        lambda: LeNet5(KNOWN_DIGITS),
+        pictures.train,
+        pictures.train_labels,
+        epochs=epochs,
+        seed=seed,
+        progress=told,
+    )
+    subject = _subject(pictures, Capture(model, "head"))
+    result = run(
+        [subject],
+        parse_specs([]),
+        title="Digits, and what the network never saw",
+        command=f"theodolite demo --epochs {epochs} --seed {seed}",
+        highlight=Highlight(detector_record(RECOMMENDED).title, _picture_of(pictures)),
+    )
+    return Demo(result, _draw(output, pictures, subject, result))
+
+
+def _subject(pictures: Pictures, capture: Capture) -> Subject:
+    def features(images: Tensor) -> Tensor:
+        return torch.cat([capture(batch)[0] for batch in torch.split(images, _BATCH)])
+
+    return Subject(
+        NAME,
+        capture.head,
+        ArraySet(features(pictures.train), pictures.train_labels),
+        ArraySet(features(pictures.test), pictures.test_labels),
+        {name: ArraySet(features(images)) for name, images in pictures.ood.items()},
     )
 
 
-def _draw(
-    output: Path,
-    pictures: Pictures,
-    detectors: dict[str, Detector],
-    evaluation: Evaluation,
-    id_features: Tensor,
-    seen: dict[str, Tensor],
-) -> list[Path]:
-    title = f"digits 0-{KNOWN_DIGITS - 1} against what the network never saw"
+def _picture_of(pictures: Pictures) -> Callable[[str, int], Image.Image]:
+    def picture(data_set: str, row: int) -> Image.Image:
+        pixels = pictures.ood.get(data_set, pictures.test)[row, 0].numpy()
+        return Image.fromarray(np.round(255 * pixels).astype(np.uint8))
+
+    return picture
+
+
+def _draw(output: Path, pictures: Pictures, subject: Subject, result: RunResult) -> list[Path]:
+    """Histograms of every score and of ORA alone, and the triangles of two typical samples."""
+    found, title = result.evaluations[NAME], f"{KNOWN} against what the network never saw"
     # Eighty panels of one size: nobody edits them, so the large SVG is left out.
-    everything = figures.score_histograms(evaluation, title=title)
+    everything = figures.score_histograms(found, title=title)
     files = figures.save(everything, output / "histograms", suffixes=(".png",))
-    alone = figures.score_histograms(evaluation, detectors=[_DRAWN], title=f"{_DRAWN} (radians): {title}")
+    alone = figures.score_histograms(found, detectors=["ORA"], title=f"ORA (radians): {title}")
     files += figures.save(alone, output / "histogram-ora")
-    ora = detectors[_DRAWN]
-    assert isinstance(ora, ORA)
-    near = next(iter(pictures.ood))
-    views = [
-        _median_view(ora, "ID: a held-out digit, read as {predicted}", id_features, pictures.test),
-        _median_view(ora, f"OOD ({near}), read as {{predicted}}", seen[near], pictures.ood[near]),
-    ]
+    ora = ORA().fit(subject.fit, head=subject.head)
+    near, *_ = pictures.ood
+    typical = (
+        ("ID: a held-out digit", subject.test, pictures.test),
+        (f"OOD ({near})", subject.ood[near], pictures.ood[near]),
+    )
+    views = [figures.median_view(ora, rows, partial(_title, who), images) for who, rows, images in typical]
     return files + figures.save(figures.triangles(views), output / "triangle")
 
 
-def _median_view(ora: ORA, title: str, rows: Tensor, images: Tensor) -> figures.TriangleView:
-    """The triangle of the sample with the median score: typical, not hand-picked."""
-    scores = as_scores(ora.score(rows), "scores")
-    chosen = int(torch.from_numpy(scores).argsort()[len(scores) // 2])
-    sighting = ora.sight(rows[chosen : chosen + 1])
-    predicted, other = int(sighting.predicted[0]), int(sighting.furthest[0])
-    return figures.TriangleView(
-        title=f"{title.format(predicted=predicted)}; furthest boundary {predicted}|{other}",
-        angle=float(sighting.angle[0]),
-        distance=float(sighting.distance[0]),
-        centre_distance=float(sighting.centre_distance[0]),
-        height=float(sighting.height[0]),
-        image=images[chosen, 0].numpy(),
-    )
+def _title(who: str, predicted: int, other: int) -> str:
+    return f"{who}, read as {predicted}; furthest boundary {predicted}|{other}"

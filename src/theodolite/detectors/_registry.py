@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,20 @@ if TYPE_CHECKING:
     from ._base import Detector
 
 Kind = TypeVar("Kind", bound="type[Detector]")
+
+
+@dataclass(frozen=True)
+class OnFeatures:
+    """How a score that changes the model's input works where only features are at hand.
+
+    ``options`` are then fixed, and ``mark`` stands behind the score's title.
+    """
+
+    options: Mapping[str, float] = field(default_factory=dict)
+    mark: str = ""
+
+
+FEATURES_AS_THEY_ARE = OnFeatures()
 
 
 @dataclass(frozen=True)
@@ -26,6 +40,7 @@ class Record:
     formula: str
     aliases: tuple[str, ...]
     detector: type[Detector]
+    on_features: OnFeatures = FEATURES_AS_THEY_ARE
 
 
 _records: dict[str, Record] = {}
@@ -33,12 +48,19 @@ _by_spelling: dict[str, Record] = {}
 
 
 def register(
-    name: str, *, title: str, paper: str, year: int, formula: str, aliases: tuple[str, ...] = ()
+    name: str,
+    *,
+    title: str,
+    paper: str,
+    year: int,
+    formula: str,
+    aliases: tuple[str, ...] = (),
+    on_features: OnFeatures = FEATURES_AS_THEY_ARE,
 ) -> Callable[[Kind], Kind]:
     """Class decorator: enter a detector under ``name`` and its other spellings."""
 
     def enter(detector: Kind) -> Kind:
-        record = Record(name, title, paper, year, formula, aliases, detector)
+        record = Record(name, title, paper, year, formula, aliases, detector, on_features)
         for spelling in (name, title, *aliases):
             if _by_spelling.setdefault(_normal(spelling), record) is not record:
                 raise ValueError(f"{spelling!r} is taken by {_by_spelling[_normal(spelling)].name!r}")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..core.errors import InputError
 from ._base import Detector
-from ._registry import register
+from ._registry import OnFeatures, register
 from .shaping import Shaping
 
 
@@ -23,6 +23,8 @@ from .shaping import Shaping
     paper="Liang et al., Enhancing The Reliability of Out-of-distribution Image Detection, arXiv:1706.02690",
     year=2018,
     formula="max_c softmax_c(f(x̃)/T), x̃ = x + ε·sign(∇ log S_p)",
+    # Stored features are those of the pictures as they are: nothing can be nudged any more.
+    on_features=OnFeatures({"noise": 0.0}, mark="ε=0"),
 )
 class ODIN(Detector):
     """temperature: T. noise: ε, in units of the model's (normalised) input."""

@@ -1,1 +1,42 @@
-"""How well scores tell ID from OOD."""
+"""How well scores tell ID from OOD: metrics, their intervals, evaluations of several scores at once."""
+
+from .accuracy import head_accuracy
+from .bootstrap import Interval, bootstrap, bootstrap_average
+from .curve import Curve, threshold_at_tpr
+from .evaluation import Evaluation
+from .metrics import (
+    Measured,
+    Metric,
+    accuracy,
+    aupr_in,
+    aupr_out,
+    auroc,
+    evaluate,
+    fpr_at_tpr,
+    fpr_at_tpr_ood_positive,
+    list_metrics,
+    metric,
+    register_metric,
+)
+
+__all__ = [
+    "Curve",
+    "Evaluation",
+    "Interval",
+    "Measured",
+    "Metric",
+    "accuracy",
+    "aupr_in",
+    "aupr_out",
+    "auroc",
+    "bootstrap",
+    "bootstrap_average",
+    "evaluate",
+    "fpr_at_tpr",
+    "fpr_at_tpr_ood_positive",
+    "head_accuracy",
+    "list_metrics",
+    "metric",
+    "register_metric",
+    "threshold_at_tpr",
+]

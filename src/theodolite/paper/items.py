@@ -6,29 +6,22 @@ experiments named beside it ask the same question of the data at hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .. import published
-from ..benchmarks.protocols import PROTOCOLS, protocol
+from ..benchmarks.extraction import Extraction
+from ..benchmarks.protocols import Protocol, ProtocolSet, find_protocol, protocol
 from ..benchmarks.runner import run
-from ..benchmarks.subject import Extraction
 from ..core.errors import InputError
-from ..detectors.spec import Entry
+from ..detectors.spec import DetectorSpec, Option, Settings, parse_spec
 from ..models import list_models, weights_present
-from .experiments import Context, Experiment, experiments
+from ._figure_registry import paper_figures
+from .experiments import Context, Experiment, Produced, experiments
+from .studies import RunStudy
 
-# Figures have no numbers of their own: they draw the scores of an experiment.
-FIGURES = {
-    "fig:teaser": "The triangle of centre, feature and projection",
-    "fig:sine": "sin α of ID and OOD samples",
-    "fig:histograms_angles": "sin α, sin θ and their ratio",
-    "fig:model_ensemble_hist": "Scores of single models and of their ensemble",
-    "fig:image-grid_cifar": "ORA's scores on CIFAR-10's OOD sets",
-    "fig:image-grid_imagenet": "ORA's scores on ImageNet's OOD sets",
-}
+# Tables whose question an experiment on the data at hand asks; of the others, every score at hand.
 STAND_INS = {
     "aggregation": ("aggregation",),
     "centring": ("centring",),
@@ -42,13 +35,12 @@ STAND_INS = {
     "ensemble-extended": ("ensemble",),
     "mnist-distances": ("mnist",),
     "near-ood": (),
-    "fig:teaser": (),
-    "fig:sine": ("angles",),
-    "fig:histograms_angles": ("angles",),
-    "fig:model_ensemble_hist": ("ensemble",),
 }
 _OTHERWISE = ("all-scores",)
+# What a published table says of a cell that is no option of its detector.
 _NOT_OPTIONS = {"head", "ensemble", "shaping", "percentile"}
+# Averages over backbones, and the network that no protocol knows.
+_NO_BACKBONES = (None, published.AVERAGE, "lenet5")
 
 
 @dataclass(frozen=True)
@@ -65,10 +57,10 @@ class Item:
         """Data sets and checkpoints that are not here, each once."""
         wanted = dict.fromkeys(name for name, _ in self.pairs)
         lines = [
-            f"{part.card} ({part.split}): {found.detail}"
+            f"{part.dataset} ({part.split}): {found.detail}"
             for name in wanted
-            for part in protocol(name).parts
-            if (found := part.presence(root)) is not None and not found.present
+            for part in protocol(name).sets
+            if (found := part.locate(root)) is not None and not found.present
         ]
         return list(dict.fromkeys(lines)) + [
             f"checkpoint of {backbone}: {_checkpoint(backbone)}"
@@ -81,7 +73,7 @@ class Item:
         return [
             (name, backbone)
             for name, backbone in self.pairs
-            if _here(backbone) and _id_and_some_ood(name, root)
+            if _here(backbone) and _id_and_some_ood(protocol(name), root)
         ]
 
 
@@ -91,16 +83,15 @@ def items() -> dict[str, Item]:
     for name in published.list_tables():
         table = published.load_table(name)
         pairs = {
-            (cell.protocol, member)
+            (str(cell.protocol), member)
             for cell in table.cells()
-            for member in cell.options.get("ensemble", [cell.backbone])
-            if cell.protocol in PROTOCOLS and member not in (None, published.AVERAGE, "lenet5")
+            for member in _members(cell)
+            if find_protocol(cell.protocol) is not None
         }
-        known[name] = Item(
-            name, table.title, table.label, tuple(sorted(pairs)), STAND_INS.get(name, _OTHERWISE)
-        )
-    for name, title in FIGURES.items():
-        known[name] = Item(name, title, name, (), STAND_INS.get(name, _OTHERWISE))
+        stand_ins = STAND_INS.get(name, _OTHERWISE)
+        known[name] = Item(name, table.title, table.label, tuple(sorted(pairs)), stand_ins)
+    for name, figure in paper_figures().items():
+        known[name] = Item(name, figure.title, name, (), figure.stand_ins)
     return known
 
 
@@ -128,53 +119,61 @@ def resolve(names: Sequence[str]) -> tuple[list[Item], list[Experiment]]:
     return list(chosen.values()), list(wanted.values())
 
 
-def run_item(item: Item, context: Context) -> dict[str, dict[str, Any]]:
-    """The paper's own table, for the pairs that can run; one results dictionary a protocol."""
+def run_item(item: Item, context: Context) -> Produced:
+    """The paper's own table, for the pairs that can run; one study a protocol."""
     produced = {}
     pairs = item.runnable(context.root)
     for name in dict.fromkeys(name for name, _ in pairs):
         chosen = protocol(name)
         extraction = Extraction(chosen, context.cache, context.root, say=context.say)
         subjects = [extraction.subject(backbone) for where, backbone in pairs if where == name]
-        entries = table_entries(item.name, name, chosen.options)
-        produced[f"{item.name}-{name}"] = run(
+        result = run(
             subjects,
-            entries,
+            table_specs(item.name, name, chosen.settings),
             title=f"{item.title} ({name})",
             command=f"theodolite reproduce {item.name}",
             ensemble=item.name.startswith("ensemble") and len(subjects) > 1,
-            cache=context.cache / "scores",
-        ).results
+            cache=context.scores,
+        )
+        produced[f"{item.name}-{name}"] = RunStudy(result)
     return produced
 
 
-def table_entries(table: str, protocol_name: str, settings: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
+def table_specs(table: str, protocol_name: str, settings: Settings) -> list[DetectorSpec]:
     """The scores that a table of the paper compares on a protocol."""
-    entries: dict[str, Entry] = {}
+    specs: dict[str, DetectorSpec] = {}
     for cell in published.load_table(table).cells():
-        if cell.detector is None or cell.protocol != protocol_name:
-            continue
-        chosen = {
-            key: value
-            for key, value in cell.options.items()
-            if key not in _NOT_OPTIONS and published.DEFAULTS.get(key) != value
-        }
-        shaping = cell.options.get("shaping")
-        if shaping is not None and "percentile" in cell.options:
-            shaping = f"{shaping}:{cell.options['percentile']}"
-        given: dict[str, Any] = {**settings.get(cell.detector, {})}
-        if cell.detector == "odin":
-            given["noise"] = 0.0
-        entry = Entry(cell.detector, chosen, given, shaping)
-        entries.setdefault(entry.label, entry)
-    return list(entries.values())
+        if cell.detector is not None and cell.protocol == protocol_name:
+            spec = _spec_of(cell, settings)
+            specs.setdefault(spec.label, spec)
+    return list(specs.values())
 
 
-def _id_and_some_ood(name: str, root: Path | None) -> bool:
-    chosen = protocol(name)
-    present: Callable[[Any], bool] = lambda part: (  # noqa: E731
-        (found := part.presence(root)) is not None and found.present
-    )
+def _spec_of(cell: published.PublishedCell, settings: Settings) -> DetectorSpec:
+    plain = parse_spec(str(cell.detector), settings=settings)
+    chosen: dict[str, Option] = {
+        key: value
+        for key, value in cell.options.items()
+        if key not in _NOT_OPTIONS and published.DEFAULTS.get(key) != value and not isinstance(value, tuple)
+    }
+    shaping = cell.options.get("shaping")
+    if shaping is not None and "percentile" in cell.options:
+        shaping = f"{shaping}:{cell.options['percentile']}"
+    return DetectorSpec(plain.name, chosen, plain.settings, None if shaping is None else str(shaping))
+
+
+def _members(cell: published.PublishedCell) -> list[str]:
+    """The backbones behind a cell: one, or the members of an ensemble."""
+    members = cell.options.get("ensemble", (cell.backbone,))
+    assert isinstance(members, tuple)
+    return [member for member in members if member is not None and member not in _NO_BACKBONES]
+
+
+def _id_and_some_ood(chosen: Protocol, root: Path | None) -> bool:
+    def present(part: ProtocolSet) -> bool:
+        found = part.locate(root)
+        return found is not None and found.present
+
     return present(chosen.fit) and present(chosen.test) and any(present(part) for part in chosen.ood)
 
 

@@ -1,24 +1,25 @@
-"""Where a run took place, for its provenance: versions and machine, nothing that names a person or a host."""
+"""Where a result came about, in words: versions and machine, nothing that names a person or a host."""
 
 from __future__ import annotations
 
 import platform
 
-import numpy as np
 import torch
 
-from .._version import __version__
+from ..benchmarks.result import RunResult
+
+_TITLES = {"python": "Python", "torch": "PyTorch", "numpy": "NumPy"}
 
 
-def environment() -> dict[str, str]:
-    """Versions and machine in words."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+def environment(result: RunResult) -> dict[str, str]:
+    """The versions that computed a result; and this machine, unless the result was read from a file."""
+    versions = {_TITLES.get(name, name): version for name, version in result.versions.items()}
+    return {**versions, **machine()} if result.evaluations else versions
+
+
+def machine() -> dict[str, str]:
     return {
-        "theodolite": __version__,
-        "Python": platform.python_version(),
-        "PyTorch": torch.__version__,
-        "NumPy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
-        "device": device,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
         "threads": str(torch.get_num_threads()),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 FEATURES = 84
@@ -32,9 +31,3 @@ class LeNet5(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.head(self.body(images))
         return logits
-
-
-@torch.no_grad()
-def features(model: LeNet5, images: Tensor) -> Tensor:
-    """Penultimate activations (N, 84)."""
-    return torch.cat([model.body(images[start : start + _BATCH]) for start in range(0, len(images), _BATCH)])

@@ -1,5 +1,24 @@
-"""Experiments on the data at hand: what stands in for the paper's tables where its data is not public."""
+"""Experiments on the data at hand: what stands in for the paper's tables where its data is not public.
 
-from ._registry import Context, Experiment, Need, experiment, experiments
+Importing this package enters them all in the registry, in the order they are listed and run.
+"""
 
-__all__ = ["Context", "Experiment", "Need", "experiment", "experiments"]
+from ._registry import Context, Experiment, Need, Produced, experiment, experiments
+
+from . import angles, confirmation, false_alarms, feature_folders, literature, mnist, recommendation  # isort: skip
+
+__all__ = [
+    "Context",
+    "Experiment",
+    "Need",
+    "Produced",
+    "angles",
+    "confirmation",
+    "experiment",
+    "experiments",
+    "false_alarms",
+    "feature_folders",
+    "literature",
+    "mnist",
+    "recommendation",
+]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from ...benchmarks.locate import look
+from ...benchmarks.locate import locate
+from ..studies import Study
 
 
 @dataclass(frozen=True)
 class Need:
-    """A file or folder below the data root, or (``split``) a data set by its card."""
+    """A file or folder below the data root, or (``split``) a data set by its name."""
 
     name: str
     split: str | None = None
@@ -20,7 +21,7 @@ class Need:
     def missing(self, root: Path | None) -> str | None:
         """What is wrong with it, or None."""
         if self.split is not None:
-            found = look(self.name, self.split, root)
+            found = locate(self.name, self.split, root)
             return None if found.present else f"{self.name} ({self.split}): {found.detail}"
         if root is None:
             return f"{self.name}: no data root, set THEODOLITE_DATA or pass --root"
@@ -36,14 +37,19 @@ class Context:
     seed: int = 0
     say: Callable[[str], None] = lambda _: None
 
+    @property
+    def scores(self) -> Path:
+        """The folder of finished scores."""
+        return self.cache / "scores"
 
-Produced: TypeAlias = dict[str, dict[str, Any]]
+
+Produced: TypeAlias = Mapping[str, Study]
 Runner: TypeAlias = Callable[[Context], Produced]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """``run`` gives one results dictionary for every file to be written, by its name."""
+    """``run`` gives one study for every file to be written, by its name."""
 
     name: str
     title: str
@@ -73,6 +79,4 @@ def experiment(name: str, title: str, *needs: Need) -> Callable[[Runner], Runner
 
 def experiments() -> dict[str, Experiment]:
     """All experiments, by name."""
-    from . import angles, confirmation, false_alarms, feature_folders, literature, mnist, recommendation  # noqa: F401
-
     return dict(_experiments)

@@ -6,16 +6,19 @@ angle at the projection, so sin α = h / ‖z_db − μ‖. The paper finds sin 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from ...benchmarks.feature_sets import FeatureSet
-from ...benchmarks.protocols import TEST
-from ...benchmarks.results import FORMAT, cells_of, model_facts, versions
-from ...benchmarks.subject import Subject, from_folder
+from ...benchmarks.feature_folder import from_folder
+from ...benchmarks.feature_sets import TEST, FeatureSet
+from ...benchmarks.measure import measured_cells, subject_facts
+from ...benchmarks.result import DetectorFacts, RunResult
+from ...benchmarks.subject import Subject
 from ...core.arrays import FloatArray
-from ...detectors import ORA, create, fit_many
+from ...detectors import FDBD, ORA, fit_many
+from ...evaluation import Evaluation
+from ..studies import RunStudy, Spread
 from ._registry import Context, Need, Produced, experiment
 from .feature_folders import FOLDERS
 
@@ -33,43 +36,40 @@ def angles(context: Context) -> Produced:
     return {f"angles-{folder}": _compare(context, from_folder(context.root / folder)) for folder in FOLDERS}
 
 
-def _compare(context: Context, subject: Subject) -> dict[str, Any]:
+def _compare(context: Context, subject: Subject) -> RunStudy:
     context.say(f"angles: {subject.name}")
     scores = angle_scores(subject)
-    return {
-        "format": FORMAT,
-        "title": f"fDBD, ORA and sin α on {subject.name}",
-        "command": "theodolite reproduce angles",
-        "protocol": None,
-        "versions": versions(),
-        "seeds": {},
-        "models": {subject.name: model_facts(subject)},
-        "entries": {label: {"formula": formula} for label, formula in ROWS.items()},
-        "cells": [cell for label, sets in scores.items() for cell in cells_of(subject.name, label, sets)],
-        "refused": {},
-        "distributions": {
-            label: {
-                name: {"mean": round(float(np.mean(part)), 6), "std": round(float(np.std(part)), 6)}
-                for name, part in sets.items()
-            }
-            for label, sets in scores.items()
-        },
+    found = Evaluation.of(scores, known=TEST)
+    result = RunResult(
+        title=f"fDBD, ORA and sin α on {subject.name}",
+        command="theodolite reproduce angles",
+        cells=tuple(cell for label in scores for cell in measured_cells(subject.name, label, found)),
+        subjects={subject.name: subject_facts(subject)},
+        detectors={label: DetectorFacts(formula=formula) for label, formula in ROWS.items()},
+    )
+    distributions = {
+        label: {
+            name: Spread(round(float(np.mean(part)), 6), round(float(np.std(part)), 6))
+            for name, part in sets.items()
+        }
+        for label, sets in scores.items()
     }
+    return RunStudy(result, distributions=distributions)
 
 
 def angle_scores(subject: Subject) -> dict[str, dict[str, FloatArray]]:
     """The five scores on held-out ID data and every OOD set; one pass each."""
-    ora, fdbd = ORA(), create("fdbd")
+    ora, fdbd = ORA(), FDBD()
     fit_many([ora, fdbd], subject.fit, head=subject.head)
     found: dict[str, dict[str, FloatArray]] = {label: {} for label in ROWS}
-    for name, rows in {TEST: subject.test, **subject.ood}.items():
+    for name, rows in subject.judged.items():
         parts = [_of_batch(ora, fdbd, batch) for batch in _features(rows)]
         for label in ROWS:
             found[label][name] = np.concatenate([part[label] for part in parts])
     return found
 
 
-def _of_batch(ora: ORA, fdbd: Any, features: FloatArray) -> dict[str, FloatArray]:
+def _of_batch(ora: ORA, fdbd: FDBD, features: FloatArray) -> dict[str, FloatArray]:
     sight = ora.sight(features)
     sine = np.sin(sight.angle)
     # A sample on top of the centre's projection has no triangle; its angle is 0 and so is its sine.
@@ -82,6 +82,6 @@ def _of_batch(ora: ORA, fdbd: Any, features: FloatArray) -> dict[str, FloatArray
     return dict(zip(ROWS, (np.asarray(value, dtype=np.float64) for value in values), strict=True))
 
 
-def _features(rows: FeatureSet) -> Any:
+def _features(rows: FeatureSet) -> Iterator[FloatArray]:
     for features, _, _ in rows:
         yield features.double().numpy()

@@ -18,12 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...benchmarks.protocols import TEST
 from ...benchmarks.scoring import Scorer
 from ...benchmarks.subject import Subject
 from ...core.arrays import FloatArray
 from ...detectors import MDS, ORA, fit_many
-from ...detectors.spec import parse_entries
+from ...detectors.spec import parse_specs
 from ...geometry.inner_product import Mahalanobis, spectrum
 
 REGISTERED = (
@@ -123,9 +122,9 @@ FORMULAS: Mapping[str, Formula] = {
 
 def candidate_scores(subject: Subject, cache: Path) -> dict[str, dict[str, FloatArray]]:
     """Scores of every candidate on held-out ID data and every OOD set; ``cache`` keeps registered ones."""
-    found = Scorer(subject, parse_entries(REGISTERED), cache=cache).run().values
+    found = Scorer(subject, parse_specs(REGISTERED), cache=cache).run().values
     look = _looker(subject)
-    for name, rows in {TEST: subject.test, **subject.ood}.items():
+    for name, rows in subject.judged.items():
         parts: dict[str, list[FloatArray]] = {label: [] for label in FORMULAS}
         for features, _, _ in rows:
             sight = look(features.float())

@@ -9,37 +9,36 @@ and networks, FPR95 is lower and AUROC higher than those of ORA and of fDBD.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
-from ...benchmarks.feature_sets import HEAD
-from ...benchmarks.protocols import FIT, TEST
-from ...benchmarks.results import versions
+from ...benchmarks.feature_folder import HEAD, from_folder
+from ...benchmarks.feature_sets import FIT, TEST
 from ...benchmarks.scoring import Scorer
-from ...benchmarks.subject import Subject, from_folder
+from ...benchmarks.subject import Subject
+from ...core.arrays import FloatArray
 from ...core.files import write_tensors
 from ...detectors import RECOMMENDED, detector_record, list_detectors
-from ...detectors.spec import parse_entries
-from ...evaluation.evaluation import head_accuracy
-from ...evaluation.metrics import evaluate
+from ...detectors.spec import parse_specs
+from ...evaluation import Evaluation, head_accuracy, list_metrics
 from ...features.capture import Capture
 from ...models.nets.convnet import ConvNet
 from ...models.nets.lenet import LeNet5
 from ...models.training import one_thread, train
+from ...report.tables import Table
+from ..studies import Spread, TableStudy
 from ._registry import Context, Need, Produced, experiment
 from .pictures import digest_of, features_of, pictures
 
-FORMAT = "theodolite-confirmation/1"
 EPOCHS, SEEDS = 10, (0, 1, 2)
 NETWORKS: Mapping[str, Callable[[int], nn.Module]] = {"LeNet-5": LeNet5, "ConvNet": ConvNet}
 RIVALS = ("ora", "fdbd")
 _TRAINED = 0.7
-_ENTRIES = (*list_detectors(), "ora?metric=mahalanobis", "ora?metric=mahalanobis&aggregate=mean")
+_SPECS = (*list_detectors(), "ora?metric=mahalanobis", "ora?metric=mahalanobis&aggregate=mean")
 _FOLDER = "theodolite-features/1"
 
 
@@ -69,6 +68,86 @@ class Split:
     labels: Mapping[str, Tensor]
 
 
+@dataclass(frozen=True)
+class Network:
+    """One trained network: every score by metric, averaged over the OOD sets, in per cent."""
+
+    task: str
+    network: str
+    seed: int
+    accuracy: float
+    scores: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Against:
+    """The recommended score minus a rival, over the networks of a task."""
+
+    fpr95: Spread
+    auroc: Spread
+    lower_fpr95: int
+    higher_auroc: int
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Across:
+    """One task: mean and deviation over its networks, and the criterion against every rival."""
+
+    networks: int
+    accuracy: Spread
+    scores: Mapping[str, Mapping[str, Spread]]
+    against: Mapping[str, Against]
+
+
+@dataclass(frozen=True)
+class Trained:
+    epochs: int
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmation(TableStudy):
+    format = "theodolite-confirmation/1"
+
+    training: Trained
+    tasks: Mapping[str, Across]
+    networks: tuple[Network, ...]
+
+    def tables(self) -> list[Table]:
+        """First the criterion, then every score on every task."""
+        criterion = [
+            [
+                name,
+                rival,
+                row.fpr95.text("+"),
+                row.auroc.text("+"),
+                f"{row.lower_fpr95} and {row.higher_auroc} of {task.networks}",
+                "yes" if row.holds else "NO",
+            ]
+            for name, task in self.tasks.items()
+            for rival, row in task.against.items()
+        ]
+        header = ["task", "against", "FPR95 difference", "AUROC difference", "networks won", "holds"]
+        scores = [
+            [label, *(_pair(task.scores[label]) for task in self.tasks.values())]
+            for label in next(iter(self.tasks.values())).scores
+        ]
+        accuracy = ["(ID accuracy)", *(task.accuracy.text() for task in self.tasks.values())]
+        titles = (
+            "Recommended minus rival, mean ± deviation over networks, in points",
+            "FPR95 / AUROC in %, mean ± deviation over networks",
+        )
+        return [
+            Table.of_texts(titles[0], header, criterion),
+            Table.of_texts(titles[1], ["score", *self.tasks], [*scores, accuracy]),
+        ]
+
+
+def _pair(row: Mapping[str, Spread]) -> str:
+    return f"{row['fpr95'].text()} / {row['auroc'].text()}"
+
+
 @experiment(
     "confirmation",
     "The recommended score against ORA and fDBD on networks that had no part in its choice",
@@ -77,7 +156,7 @@ class Split:
     Need("notmnist", "test"),
 )
 def confirmation(context: Context) -> Produced:
-    networks: list[dict[str, Any]] = []
+    networks: list[Network] = []
     for task in TASKS:
         split = split_of(task, context.root)
         for network, make in NETWORKS.items():
@@ -87,16 +166,9 @@ def confirmation(context: Context) -> Produced:
                 name = f"{task.name}, {network}, {EPOCHS} epochs, seed {seed}, {made_of}"
                 folder = context.cache / "confirmation" / name
                 subject = _trained(task, split, make, seed, folder)
-                networks.append(
-                    {
-                        "task": task.name,
-                        "network": network,
-                        "seed": seed,
-                        "accuracy": _percent(head_accuracy(subject.head, subject.test) or 0.0),
-                        "scores": _averages(subject),
-                    }
-                )
-    return {"confirmation": _results(networks, context)}
+                right = _percent(head_accuracy(subject.head, subject.test) or 0.0)
+                networks.append(Network(task.name, network, seed, right, _averages(subject)))
+    return {"confirmation": _study(networks, context)}
 
 
 def split_of(task: Task, root: Path) -> Split:
@@ -132,39 +204,35 @@ def _trained(task: Task, split: Split, make: Callable[[int], nn.Module], seed: i
 
 
 def _averages(subject: Subject) -> dict[str, dict[str, float]]:
-    """FPR95 and AUROC of every score, averaged over the OOD sets, in per cent."""
-    found = {}
-    for label, sets in Scorer(subject, parse_entries(_ENTRIES)).run().values.items():
-        measured = [evaluate(sets[TEST], rows) for name, rows in sets.items() if name != TEST]
-        found[label] = {
-            metric: _percent(float(np.mean([getattr(part, metric) for part in measured])))
-            for metric in ("fpr95", "auroc")
-        }
-    return found
-
-
-def _results(networks: list[dict[str, Any]], context: Context) -> dict[str, Any]:
-    labels = [label for label in networks[0]["scores"] if all(label in part["scores"] for part in networks)]
+    """The tabled metrics of every score, averaged over the OOD sets, in per cent."""
+    found = Evaluation.of(Scorer(subject, parse_specs(_SPECS)).run().values, known=TEST)
     return {
-        "format": FORMAT,
-        "title": "The recommended score on networks that had no part in its choice",
-        "command": "theodolite reproduce confirmation",
-        "versions": versions(),
-        "training": {"epochs": EPOCHS, "seeds": [context.seed + number for number in SEEDS]},
-        "tasks": {
-            task.name: _across([part for part in networks if part["task"] == task.name], labels)
-            for task in TASKS
-        },
-        "networks": networks,
+        label: {
+            metric.name: _percent(found.average(label, metric.name)) for metric in list_metrics(tabled=True)
+        }
+        for label in found.metrics
     }
 
 
-def _across(networks: list[dict[str, Any]], labels: list[str]) -> dict[str, Any]:
-    """One task: mean and deviation over its networks, and the criterion."""
+def _study(networks: Sequence[Network], context: Context) -> Confirmation:
+    labels = [label for label in networks[0].scores if all(label in part.scores for part in networks)]
+    return Confirmation(
+        title="The recommended score on networks that had no part in its choice",
+        command="theodolite reproduce confirmation",
+        training=Trained(EPOCHS, tuple(context.seed + number for number in SEEDS)),
+        tasks={
+            task.name: _across([part for part in networks if part.task == task.name], labels)
+            for task in TASKS
+        },
+        networks=tuple(networks),
+    )
+
+
+def _across(networks: Sequence[Network], labels: Sequence[str]) -> Across:
     values = {
         label: {
-            metric: np.array([part["scores"][label][metric] for part in networks])
-            for metric in ("fpr95", "auroc")
+            metric: np.array([part.scores[label][metric] for part in networks])
+            for metric in networks[0].scores[label]
         }
         for label in labels
     }
@@ -172,25 +240,23 @@ def _across(networks: list[dict[str, Any]], labels: list[str]) -> dict[str, Any]
     against = {}
     for rival in (detector_record(name).title for name in RIVALS):
         fpr, area = (ours[metric] - values[rival][metric] for metric in ("fpr95", "auroc"))
-        against[rival] = {
-            "fpr95": _spread(fpr),
-            "auroc": _spread(area),
-            "lower_fpr95": int((fpr < 0).sum()),
-            "higher_auroc": int((area > 0).sum()),
-            "holds": bool(fpr.mean() < 0 < area.mean()),
-        }
-    return {
-        "networks": len(networks),
-        "accuracy": _spread(np.array([part["accuracy"] for part in networks])),
-        "scores": {
-            label: {metric: _spread(found) for metric, found in row.items()} for label, row in values.items()
-        },
-        "against": against,
-    }
+        against[rival] = Against(
+            _spread(fpr),
+            _spread(area),
+            int((fpr < 0).sum()),
+            int((area > 0).sum()),
+            bool(fpr.mean() < 0 < area.mean()),
+        )
+    return Across(
+        len(networks),
+        _spread(np.array([part.accuracy for part in networks])),
+        {label: {metric: _spread(found) for metric, found in row.items()} for label, row in values.items()},
+        against,
+    )
 
 
-def _spread(values: Any) -> dict[str, float]:
-    return {"mean": round(float(values.mean()), 4), "std": round(float(values.std(ddof=1)), 4)}
+def _spread(values: FloatArray) -> Spread:
+    return Spread(round(float(values.mean()), 4), round(float(values.std(ddof=1)), 4))
 
 
 def _percent(share: float) -> float:

@@ -6,20 +6,60 @@ on, once it is the first half of the test images; both guards then judge the sec
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
+from ...benchmarks.feature_folder import from_folder
 from ...benchmarks.feature_sets import FeatureSet
-from ...benchmarks.results import versions
-from ...benchmarks.subject import from_folder
 from ...detectors import RECOMMENDED, detector_record
-from ...evaluation.evaluation import head_accuracy
+from ...evaluation import head_accuracy
 from ...guard.guard import FALSE_ALARM_RATE, Guard
+from ...report.tables import Table, printed
+from ..studies import TableStudy
 from ._registry import Context, Need, Produced, experiment
 
 FOLDER = "cifar10-densenet"
 SCORES = (RECOMMENDED, "ora", "msp")
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Shares of images that the network gets right."""
+
+    learnt: float | None
+    unseen: float | None
+
+
+@dataclass(frozen=True)
+class Samples:
+    fit: int
+    unseen: int
+    judged: int
+
+
+@dataclass(frozen=True)
+class Flagged:
+    """Per cent of new ID images that a guard flags, by what it was calibrated on."""
+
+    score: str
+    learnt: float
+    unseen: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FalseAlarms(TableStudy):
+    format = "theodolite-false-alarms/1"
+
+    accuracy: Accuracy
+    samples: Samples
+    rows: tuple[Flagged, ...]
+
+    def tables(self) -> list[Table]:
+        rows = [[row.score, printed(row.learnt), printed(row.unseen)] for row in self.rows]
+        right = [printed(100 * (share or 0)) for share in (self.accuracy.learnt, self.accuracy.unseen)]
+        header = ["% of new ID images flagged", "calibrated on learnt images", "on unseen images"]
+        return [Table.of_texts(self.title, header, [*rows, ["(accuracy of the network)", *right]])]
 
 
 @experiment(
@@ -29,32 +69,22 @@ def false_alarms(context: Context) -> Produced:
     subject = from_folder(context.root / FOLDER)
     test = _features(subject.test)
     unseen, new = test[: len(test) // 2], test[len(test) // 2 :]
-    rows: list[dict[str, Any]] = []
+    rows = []
     for name in SCORES:
         context.say(f"false-alarms: {name}")
         learnt = Guard.fit(subject.fit, head=subject.head, detector=name)
         honest = Guard.fit(subject.fit, head=subject.head, detector=name, calibration=unseen)
-        rows.append(
-            {
-                "score": detector_record(name).title,
-                "learnt": _flagged(learnt, new),
-                "unseen": _flagged(honest, new),
-            }
-        )
-    return {
-        "false-alarms": {
-            "format": "theodolite-false-alarms/1",
-            "title": f"False alarms on {FOLDER}, promised at most {100 * FALSE_ALARM_RATE:g} %",
-            "command": "theodolite reproduce false-alarms",
-            "versions": versions(),
-            "accuracy": {
-                "learnt": head_accuracy(subject.head, subject.fit),
-                "unseen": head_accuracy(subject.head, subject.test),
-            },
-            "samples": {"fit": len(subject.fit), "unseen": len(unseen), "judged": len(new)},
-            "rows": rows,
-        }
-    }
+        rows.append(Flagged(detector_record(name).title, _flagged(learnt, new), _flagged(honest, new)))
+    study = FalseAlarms(
+        title=f"False alarms on {FOLDER}, promised at most {100 * FALSE_ALARM_RATE:g} %",
+        command="theodolite reproduce false-alarms",
+        accuracy=Accuracy(
+            head_accuracy(subject.head, subject.fit), head_accuracy(subject.head, subject.test)
+        ),
+        samples=Samples(len(subject.fit), len(unseen), len(new)),
+        rows=tuple(rows),
+    )
+    return {"false-alarms": study}
 
 
 def _features(rows: FeatureSet) -> torch.Tensor:

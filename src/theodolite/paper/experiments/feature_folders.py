@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from ...benchmarks.feature_folder import from_folder
 from ...benchmarks.runner import run
-from ...benchmarks.subject import Subject, from_folder
-from ...detectors.spec import parse_entries
+from ...detectors.spec import parse_specs
+from ..studies import RunStudy
 from ._registry import Context, Need, Produced, experiment
 
 FOLDERS = ("cifar10-densenet", "imagenet-lite0")
@@ -19,26 +19,22 @@ _CENTRES = ("predicted", "target", "max", "min", "median", "sum-classes", "sum-e
 _SHAPED = ("react:80", "react:90", "ash-s:35", "ash-s:90", "scale:90", "scale:85")
 
 
-def _measured(
-    context: Context, subject: Subject, detectors: Sequence[str], name: str, title: str
-) -> dict[str, Any]:
-    context.say(f"{name}: {subject.name}")
-    return run(
-        [subject],
-        parse_entries(detectors),
+def _measured(context: Context, folder: str, detectors: Sequence[str], name: str, title: str) -> RunStudy:
+    context.say(f"{name}: {folder}")
+    result = run(
+        [from_folder(context.root / folder)],
+        parse_specs(detectors),
         title=title,
         command=f"theodolite reproduce {name}",
-        cache=context.cache / "scores",
-    ).results
+        cache=context.scores,
+    )
+    return RunStudy(result)
 
 
 @experiment("all-scores", "Every score on the two feature folders", *_NEEDS)
 def all_scores(context: Context) -> Produced:
     return {
-        folder: _measured(
-            context, from_folder(context.root / folder), [], "all-scores", f"Every score on {folder}"
-        )
-        for folder in FOLDERS
+        folder: _measured(context, folder, [], "all-scores", f"Every score on {folder}") for folder in FOLDERS
     }
 
 
@@ -49,7 +45,7 @@ def centring(context: Context) -> Produced:
         centres = [*_CENTRES, *_CLASS_CENTRES[folder]]
         produced[f"centring-{folder}"] = _measured(
             context,
-            from_folder(context.root / folder),
+            folder,
             ["ora", *(f"ora?centre={centre}" for centre in centres)],
             "centring",
             f"ORA from other centres on {folder}",
@@ -62,7 +58,7 @@ def aggregation(context: Context) -> Produced:
     return {
         f"aggregation-{folder}": _measured(
             context,
-            from_folder(context.root / folder),
+            folder,
             ["ora?aggregate=min", "ora?aggregate=mean", "ora"],
             "aggregation",
             f"ORA with other aggregations on {folder}",
@@ -77,7 +73,7 @@ def shaping(context: Context) -> Produced:
     return {
         f"shaping-{folder}": _measured(
             context,
-            from_folder(context.root / folder),
+            folder,
             [*scores, *(f"{score}+{shape}" for score in scores for shape in _SHAPED)],
             "shaping",
             f"Shaped features on {folder}",

@@ -8,20 +8,22 @@ back.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from safetensors.numpy import load_file
 from torch import Tensor
 
-from ...benchmarks.results import versions
-from ...detectors import create
-from ...evaluation.metrics import evaluate
-from ...features.checked import probe
+from ...core.arrays import FloatArray
+from ...detectors import MSP
+from ...evaluation import evaluate, metric
+from ...features.checked import checked_capture
 from ...models import load_model
-from ...report.grid import printed
+from ...report.tables import Table, printed
+from ..studies import TableStudy
 from ._registry import Context, Need, Produced, experiment
 from .pictures import features_of, pictures
 
@@ -48,6 +50,39 @@ SCALE = {
     "places365": ("70.51 ± 5.98", "86.41 ± 1.92", "55.87 ± 4.83", "96.05 ± 0.59"),
 }
 SCALE_ACCURACY = "95.06 ± 0.30"
+_ACCURACY = "id-accuracy"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A published figure, and what the code measures."""
+
+    source: str
+    set: str
+    metric: str
+    measured: str
+    published: str
+    agrees: bool
+
+    @property
+    def title(self) -> str:
+        return "ID accuracy" if self.metric == _ACCURACY else metric(self.metric).title
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checks(TableStudy):
+    format = "theodolite-checks/1"
+
+    seeds: Mapping[str, int]
+    rows: tuple[Check, ...]
+
+    def tables(self) -> list[Table]:
+        header = ["source", "set", "metric", "measured", "published", "agrees"]
+        rows = [
+            [row.source, row.set, row.title, row.measured, row.published, "yes" if row.agrees else "NO"]
+            for row in self.rows
+        ]
+        return [Table.of_texts(self.title, header, rows)]
 
 
 @experiment(
@@ -63,27 +98,23 @@ def literature(context: Context) -> Produced:
     context.say("literature: Outlier Exposure")
     oe = outlier_exposure(context.root, context.seed)
     context.say("literature: SCALE")
-    rows = [*oe, *scale(context.root)]
-    return {
-        "literature": {
-            "format": "theodolite-checks/1",
-            "title": "Published figures of Outlier Exposure and SCALE",
-            "command": "theodolite reproduce literature",
-            "versions": versions(),
-            "seeds": {"noise": context.seed},
-            "rows": rows,
-        }
-    }
+    study = Checks(
+        title="Published figures of Outlier Exposure and SCALE",
+        command="theodolite reproduce literature",
+        seeds={"noise": context.seed},
+        rows=(*oe, *scale(context.root)),
+    )
+    return {"literature": study}
 
 
-def outlier_exposure(root: Path, seed: int) -> list[dict[str, Any]]:
+def outlier_exposure(root: Path, seed: int) -> list[Check]:
     """MSP on the published ConvNet; within the tolerance or not."""
     loaded = load_model("oe:mnist", weights=root / OE_WEIGHTS)
-    capture = probe(loaded)
+    capture = checked_capture(loaded)
     head = capture.head
 
-    def msp(images: Tensor) -> Any:
-        return create("msp").fit(head=head).score(features_of(capture, images)).numpy()
+    def msp(images: Tensor) -> FloatArray:
+        return MSP().fit(head=head).score(features_of(capture, images)).numpy()
 
     digits, fashion, letters = (pictures(root, name)[0] for name in ("mnist", "fashion-mnist", "notmnist"))
     id_scores = msp(digits)
@@ -102,37 +133,26 @@ def outlier_exposure(root: Path, seed: int) -> list[dict[str, Any]]:
             measured.setdefault(name, []).append(evaluate(id_scores, msp(noise)))
     rows = []
     for name, draws in measured.items():
-        for metric, value in zip(("fpr95_ood_positive", "auroc"), OE[name], strict=True):
-            mean = 100 * float(np.mean([getattr(draw, metric) for draw in draws]))
+        for measure, value in zip(("fpr95_ood_positive", "auroc"), OE[name], strict=True):
+            mean = 100 * float(np.mean([draw[measure] for draw in draws]))
             agrees = abs(mean - float(value)) <= OE_TOLERANCE
-            rows.append(_row("OE ConvNet, MSP", name, metric, printed(mean), value, agrees))
+            rows.append(Check("OE ConvNet, MSP", name, measure, printed(mean), value, agrees))
     return rows
 
 
-def scale(root: Path) -> list[dict[str, Any]]:
+def scale(root: Path) -> list[Check]:
     """The published scores of three seeds; every printed digit must come back."""
     files = [load_file(root / "scale-scores" / f"cifar10_seed{seed}.safetensors") for seed in SEEDS]
     rows = []
     for name, values in SCALE.items():
         runs = [evaluate(file["id"], file[name]) for file in files]
-        for metric, value in zip(SCALE_METRICS, values, strict=True):
-            found = _spread([100 * getattr(run, metric) for run in runs])
-            rows.append(_row("SCALE, ResNet-18", name, metric, found, value, found == value))
+        for measure, value in zip(SCALE_METRICS, values, strict=True):
+            found = _spread([100 * run[measure] for run in runs])
+            rows.append(Check("SCALE, ResNet-18", name, measure, found, value, found == value))
     found = _spread([100 * float((file["id_pred"] == file["id_label"]).mean()) for file in files])
     agrees = found == SCALE_ACCURACY
-    rows.append(_row("SCALE, ResNet-18", "cifar10", "id-accuracy", found, SCALE_ACCURACY, agrees))
+    rows.append(Check("SCALE, ResNet-18", "cifar10", _ACCURACY, found, SCALE_ACCURACY, agrees))
     return rows
-
-
-def _row(source: str, ood: str, metric: str, measured: str, value: str, agrees: bool) -> dict[str, Any]:
-    return {
-        "source": source,
-        "set": ood,
-        "metric": metric,
-        "measured": measured,
-        "published": value,
-        "agrees": agrees,
-    }
 
 
 def _spread(values: list[float]) -> str:

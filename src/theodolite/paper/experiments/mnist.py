@@ -6,26 +6,30 @@ with that of Fashion-MNIST. It says nothing of the training; ours is `models.tra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
 
 import numpy as np
 from torch import nn
 
-from ... import published
-from ...benchmarks.protocols import TEST, protocol
-from ...benchmarks.results import versions
-from ...benchmarks.runner import Outcome, run
+from ...benchmarks.extraction import Extraction
+from ...benchmarks.feature_sets import TEST
+from ...benchmarks.protocols import protocol
+from ...benchmarks.runner import run
 from ...benchmarks.scoring import Scorer
-from ...benchmarks.subject import Extraction, Subject
+from ...benchmarks.subject import Subject
+from ...core.arrays import FloatArray
 from ...core.files import read_tensors, write_tensors
-from ...detectors.spec import parse_entries
+from ...detectors.spec import parse_specs
+from ...features.settings import Running
 from ...models import LoadedModel, load_model
 from ...models.nets.lenet import LeNet5
 from ...models.preprocess import Pixels
 from ...models.training import one_thread, train
-from ...report.grid import printed
+from ...published import load_table
+from ...report.tables import Table, printed
+from ..studies import RunStudy, TableStudy, Training
 from ._registry import Context, Need, Produced, experiment
 from .pictures import digest_of, pictures
 
@@ -40,17 +44,60 @@ DATA = (
 )
 _WEIGHTS = "theodolite-weights/1"
 _PIXELS = Pixels(size=28, mean=(0.0,), std=(1.0,))
-STATISTICS: dict[str, Callable[[Any], Any]] = {"mean": np.mean, "std": np.std, "min": np.min, "max": np.max}
+STATISTICS: Mapping[str, Callable[[FloatArray], np.floating]] = {
+    "mean": np.mean,
+    "std": np.std,
+    "min": np.min,
+    "max": np.max,
+}
+# The sets of the paper's table: our title, the set's name in a subject, the paper's name.
+_COMPARED = (("MNIST", TEST, None), ("Fashion-MNIST", "fashion-mnist", "fashion-mnist"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """The largest distances to a boundary of one set, beside the published ones."""
+
+    set: str
+    samples: int
+    mean: float
+    std: float
+    min: float
+    max: float
+    published: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much further ID samples lie from the boundaries than OOD samples, on average."""
+
+    measured: float
+    published: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distances(TableStudy):
+    format = "theodolite-distances/1"
+
+    training: Training
+    rows: tuple[Row, ...]
+    difference: Difference
+
+    def tables(self) -> list[Table]:
+        rows = [
+            [row.set, *(f"{printed(getattr(row, name))} ({row.published[name]})" for name in STATISTICS)]
+            for row in self.rows
+        ]
+        return [Table.of_texts(self.title, ["set", *(f"{name} (published)" for name in STATISTICS)], rows)]
 
 
 @experiment("mnist", "LeNet-5 on MNIST: distances to the boundary, and every score", *DATA)
 def mnist(context: Context) -> Produced:
     subject = lenet_subject(context)
     context.say("mnist: every score on LeNet-5")
-    outcome = _run(context, [subject], "Every score on MNIST, LeNet-5", "mnist")
-    outcome.results["seeds"] |= {"training": context.seed}
-    outcome.results["training"] = {"epochs": EPOCHS, "seed": context.seed}
-    return {"mnist-lenet5": outcome.results, "mnist-distances": distances(context, subject)}
+    training = Training(EPOCHS, context.seed)
+    study = _scored(context, [subject], "Every score on MNIST, LeNet-5", "mnist")
+    return {"mnist-lenet5": replace(study, training=training), "mnist-distances": distances(context, subject)}
 
 
 @experiment(
@@ -60,47 +107,46 @@ def ensemble(context: Context) -> Produced:
     members = [lenet_subject(context), convnet_subject(context)]
     context.say("ensemble: every score on LeNet-5 and the OE ConvNet")
     title = "LeNet-5 and the OE ConvNet on MNIST, alone and summed"
-    outcome = _run(context, members, title, "ensemble", ensemble=True)
-    outcome.results["seeds"] |= {"training": context.seed}
-    return {"ensemble": outcome.results}
+    return {"ensemble": _scored(context, members, title, "ensemble")}
 
 
-def _run(context: Context, subjects: list[Subject], title: str, name: str, ensemble: bool = False) -> Outcome:
-    return run(
+def _scored(context: Context, subjects: Sequence[Subject], title: str, name: str) -> RunStudy:
+    """Every score on networks that were trained here."""
+    result = run(
         subjects,
-        parse_entries([]),
+        parse_specs([]),
         title=title,
         command=f"theodolite reproduce {name}",
-        ensemble=ensemble,
-        cache=context.cache / "scores",
+        ensemble=len(subjects) > 1,
+        cache=context.scores,
+    )
+    return RunStudy(replace(result, seeds={**result.seeds, "training": context.seed}))
+
+
+def distances(context: Context, subject: Subject) -> Distances:
+    """Mean, deviation and range of the largest distance to a boundary, beside the published ones."""
+    context.say("mnist: distances to the decision boundary")
+    scores = Scorer(subject, parse_specs(["distance"])).run().values["Distance"]
+    rows = tuple(_row(title, scores[key], ood) for title, key, ood in _COMPARED)
+    known, strange = rows
+    published = float(known.published["mean"]) - float(strange.published["mean"])
+    return Distances(
+        title="Largest distance to a decision boundary, LeNet-5 trained on MNIST",
+        command="theodolite reproduce mnist",
+        training=Training(EPOCHS, context.seed),
+        rows=rows,
+        difference=Difference(round(known.mean - strange.mean, 6), printed(published)),
     )
 
 
-def distances(context: Context, subject: Subject) -> dict[str, Any]:
-    """Mean, deviation and range of the largest distance to a boundary, beside the published ones."""
-    context.say("mnist: distances to the decision boundary")
-    scores = Scorer(subject, parse_entries(["distance"])).run().values["Distance"]
-    rows: list[dict[str, Any]] = []
-    for label, key, ood in (("MNIST", TEST, None), ("Fashion-MNIST", "fashion-mnist", "fashion-mnist")):
-        cells = {
-            cell.metric.removeprefix("distance-"): cell.printed
-            for cell in published.load_table("mnist-distances").cells()
-            if cell.ood == ood
-        }
-        values = {name: round(float(statistic(scores[key])), 6) for name, statistic in STATISTICS.items()}
-        rows.append({"set": label, "samples": len(scores[key]), **values, "published": cells})
-    return {
-        "format": "theodolite-distances/1",
-        "title": "Largest distance to a decision boundary, LeNet-5 trained on MNIST",
-        "command": "theodolite reproduce mnist",
-        "versions": versions(),
-        "training": {"epochs": EPOCHS, "seed": context.seed},
-        "rows": rows,
-        "difference": {
-            "measured": round(rows[0]["mean"] - rows[1]["mean"], 6),
-            "published": printed(5.86 - 4.77),
-        },
+def _row(title: str, scores: FloatArray, ood: str | None) -> Row:
+    published = {
+        cell.metric.removeprefix("distance-"): cell.printed
+        for cell in load_table("mnist-distances").cells()
+        if cell.ood == ood
     }
+    values = {name: round(float(statistic(scores)), 6) for name, statistic in STATISTICS.items()}
+    return Row(title, len(scores), **values, published=published)
 
 
 def lenet_subject(context: Context) -> Subject:
@@ -148,5 +194,5 @@ def _loaded(name: str, model: nn.Module) -> LoadedModel:
 
 def _extracted(context: Context, name: str, loaded: LoadedModel, backbone: str | None) -> Subject:
     context.say(f"features of MNIST and its OOD sets under {name}")
-    extraction = Extraction(protocol("mnist"), context.cache, context.root, batch_size=512)
-    return extraction.subject(name, loaded=loaded, backbone=backbone, place=f"{name}-{loaded.digest[:12]}")
+    extraction = Extraction(protocol("mnist"), context.cache, context.root, Running(batch_size=512))
+    return extraction.subject_of(loaded, name=name, backbone=backbone)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...benchmarks.locate import look
+from ...benchmarks.locate import locate
 from ...data.stacks import ImageStack
 from ...features.capture import Capture
 
@@ -19,7 +19,7 @@ _BATCH = 1_000
 
 def pictures(root: Path, name: str, split: str = "test") -> tuple[Tensor, Tensor]:
     """Pixels in [0, 1], (N, 1, height, width), and labels (N,)."""
-    stack = look(name, split, root, verify=True).open()
+    stack = locate(name, split, root, verify=True).open()
     assert isinstance(stack, ImageStack)
     assert stack.labels is not None
     pixels = torch.from_numpy(stack.images.astype("float32")).div_(255)

@@ -7,19 +7,22 @@ of a thousand outliers is that noisy. Of the tied the one with the highest AUROC
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
-from ...benchmarks.protocols import TEST
-from ...benchmarks.results import FORMAT, Intervals, cells_of, entry_facts, model_facts, versions
+from ...benchmarks.feature_folder import from_folder
+from ...benchmarks.feature_sets import TEST
+from ...benchmarks.measure import Intervals, detector_facts, measured_cells, subject_facts
+from ...benchmarks.result import DetectorFacts, RunResult
 from ...benchmarks.runner import run
-from ...benchmarks.subject import Subject, from_folder
+from ...benchmarks.subject import Subject
 from ...core.arrays import FloatArray
-from ...detectors import detector_record
-from ...detectors.spec import parse_entries
-from ...evaluation.metrics import auroc, fpr_at_tpr
+from ...detectors.spec import parse_specs
+from ...evaluation import Evaluation, auroc, fpr_at_tpr, threshold_at_tpr
+from ..studies import Candidate, Choice, RunStudy
 from ._registry import Context, Need, Produced, experiment
 from .candidates import FORMULAS, REGISTERED, candidate_scores
 from .mnist import DATA, OE_WEIGHTS, convnet_subject, lenet_subject
@@ -29,7 +32,8 @@ REPLICATES = 200
 _COMPARED = ("ora", "fdbd", "ora?metric=mahalanobis&aggregate=mean", "relative-energy")
 _SHAPED = ("react:90", "react:80", "ash-s:90", "ash-s:35", "scale:85", "scale:90")
 
-Found = Mapping[str, Mapping[str, FloatArray]]
+Found: TypeAlias = Mapping[str, Mapping[str, FloatArray]]
+Measure: TypeAlias = Callable[[FloatArray, FloatArray], float]
 
 
 @experiment(
@@ -46,32 +50,32 @@ def recommendation(context: Context) -> Produced:
     scores: dict[str, Found] = {}
     for subject in (*development, held_out):
         context.say(f"recommendation: every candidate on {subject.name}")
-        scores[subject.name] = candidate_scores(subject, context.cache / "scores")
+        scores[subject.name] = candidate_scores(subject, context.scores)
     chosen = choose({subject.name: scores[subject.name] for subject in development}, context.seed)
     shaped = run(
         [*development, held_out],
-        parse_entries(_COMPARED, shapings=_SHAPED),
+        parse_specs(_COMPARED, shapings=_SHAPED),
         title="The recommended score, ORA and fDBD on shaped features",
         command="theodolite reproduce recommendation",
-        cache=context.cache / "scores",
-    ).results
+        cache=context.scores,
+    )
     context.say("recommendation: an ensemble of two models")
     ensemble = run(
         [convnet_subject(context), lenet_subject(context)],
-        parse_entries(_COMPARED),
+        parse_specs(_COMPARED),
         title="The recommended score, ORA and fDBD: two models and their sum",
         command="theodolite reproduce recommendation",
         ensemble=True,
-        cache=context.cache / "scores",
-    ).results
+        cache=context.scores,
+    )
     return {
-        "recommendation": _results([*development, held_out], scores, chosen, context.seed),
-        "recommendation-shaping": shaped,
-        "recommendation-ensemble": ensemble,
+        "recommendation": _study([*development, held_out], scores, chosen, context.seed),
+        "recommendation-shaping": RunStudy(shaped),
+        "recommendation-ensemble": RunStudy(ensemble),
     }
 
 
-def choose(development: Mapping[str, Found], seed: int) -> list[dict[str, Any]]:
+def choose(development: Mapping[str, Found], seed: int) -> list[Candidate]:
     """All candidates by the rule, the winner first among the tied."""
     labels = list(next(iter(development.values())))
     fpr = {label: _average(development, label, fpr_at_tpr) for label in labels}
@@ -79,26 +83,28 @@ def choose(development: Mapping[str, Found], seed: int) -> list[dict[str, Any]]:
     eligible = [label for label in labels if label not in FORMULAS or FORMULAS[label].eligible]
     best = min(eligible, key=fpr.__getitem__)
     draws = _resampled_fpr(development, labels, np.random.default_rng(seed))
-    rows: list[dict[str, Any]] = []
+    rows = []
     for label in labels:
         low, high = np.quantile(draws[label] - draws[best], [0.025, 0.975])
         rows.append(
-            {
-                "candidate": label,
-                "fpr95": round(100 * fpr[label], 4),
-                "auroc": round(100 * area[label], 4),
-                "behind_best": [round(100 * float(low), 4), round(100 * float(high), 4)],
-                "eligible": label in eligible,
-                "tied": label in eligible and bool(low <= 0),
-                "chosen": False,
-            }
+            Candidate(
+                label,
+                fpr95=round(100 * fpr[label], 4),
+                auroc=round(100 * area[label], 4),
+                behind_best=(round(100 * float(low), 4), round(100 * float(high), 4)),
+                eligible=label in eligible,
+                tied=label in eligible and bool(low <= 0),
+                chosen=False,
+            )
         )
-    winner = max((row for row in rows if row["tied"]), key=lambda row: row["auroc"])
-    winner["chosen"] = True
-    return sorted(rows, key=lambda row: (not row["chosen"], not row["tied"], row["fpr95"]))
+    winner = max((row for row in rows if row.tied), key=lambda row: row.auroc)
+    rows[rows.index(winner)] = replace(winner, chosen=True)
+    return sorted(rows, key=lambda row: (not row.chosen, not row.tied, row.fpr95))
 
 
-def _average(development: Mapping[str, Found], label: str, metric: Any) -> float:
+def _average(
+    development: Mapping[str, Found], label: str, metric: Callable[[FloatArray, FloatArray], float]
+) -> float:
     """Over the OOD sets of each data set, then over the data sets."""
     return float(
         np.mean(
@@ -122,38 +128,32 @@ def _resampled_fpr(
         for replicate in range(REPLICATES):
             drawn = {name: rng.integers(0, len(rows), len(rows)) for name, rows in sets[labels[0]].items()}
             for label in labels:
-                known = sets[label][TEST][drawn[TEST]]
-                place = len(known) - int(np.ceil(0.95 * len(known) - 1e-9))
-                threshold = np.partition(known, place)[place]
+                threshold = threshold_at_tpr(sets[label][TEST][drawn[TEST]])
                 rates = [np.mean(sets[label][name][drawn[name]] >= threshold) for name in names]
                 totals[label][replicate] += np.mean(rates) / len(development)
     return totals
 
 
-def _results(
-    subjects: list[Subject], scores: Mapping[str, Found], chosen: list[dict[str, Any]], seed: int
-) -> dict[str, Any]:
-    entries = {entry.label: entry_facts(entry) for entry in parse_entries(REGISTERED)}
+def _study(
+    subjects: Sequence[Subject], scores: Mapping[str, Found], rows: Sequence[Candidate], seed: int
+) -> RunStudy:
+    facts = {spec.label: detector_facts(spec) for spec in parse_specs(REGISTERED)}
     intervals = Intervals(REPLICATES, seed=seed)
-    return {
-        "format": FORMAT,
-        "title": "Candidates for the recommended score",
-        "command": "theodolite reproduce recommendation",
-        "protocol": None,
-        "versions": versions(),
-        "seeds": {"bootstrap": seed},
-        "bootstrap": {"replicates": REPLICATES, "level": intervals.level},
-        "models": {subject.name: model_facts(subject) for subject in subjects},
-        "entries": {**entries, **{label: {"formula": label} for label in FORMULAS}},
-        "development": [subject.name for subject in subjects[:-1]],
-        "held_out": subjects[-1].name,
-        "choice": chosen,
-        "recommended": detector_record("relative-energy").title,
-        "cells": [
+    found = {subject.name: Evaluation.of(scores[subject.name], known=TEST) for subject in subjects}
+    result = RunResult(
+        title="Candidates for the recommended score",
+        command="theodolite reproduce recommendation",
+        cells=tuple(
             cell
-            for subject in subjects
-            for label, sets in scores[subject.name].items()
-            for cell in cells_of(subject.name, label, sets, intervals=intervals)
-        ],
-        "refused": {},
-    }
+            for name, measured in found.items()
+            for label in measured.metrics
+            for cell in measured_cells(name, label, measured, intervals=intervals)
+        ),
+        subjects={subject.name: subject_facts(subject) for subject in subjects},
+        detectors={**facts, **{label: DetectorFacts(formula=label) for label in FORMULAS}},
+        seeds={"bootstrap": seed},
+        bootstrap=intervals.bootstrap,
+    )
+    *development, held_out = (subject.name for subject in subjects)
+    winner = next(row.candidate for row in rows if row.chosen)
+    return RunStudy(result, choice=Choice(tuple(development), held_out, tuple(rows), winner))

@@ -6,14 +6,13 @@
 
   // ---------------------------------------------------------------- numbers
 
-  // Exact halves go to the even digit, as in the tables: toFixed would round them up.
+  // As the tables are printed: rounded to six digits first, then to two, exact halves to the even digit
+  // (toFixed would round them up).
   function percent(share) {
-    const value = 100 * share;
-    const halves = value * 2 ** (data.digits + 1);
-    if (!Number.isInteger(halves) || Math.abs(halves) % 2 !== 1) return value.toFixed(data.digits);
-    const scale = 10 ** data.digits;
-    const below = Math.floor(value * scale);
-    return ((below % 2 === 0 ? below : below + 1) / scale).toFixed(data.digits);
+    const value = Number((100 * share).toFixed(6));
+    if ((value * 8) % 2 !== 1) return value.toFixed(2);
+    const below = Math.floor(value * 100);
+    return ((below % 2 === 0 ? below : below + 1) / 100).toFixed(2);
   }
 
   function short(value) {
@@ -181,8 +180,9 @@
     view.set = element("set").selectedIndex;
     view.id = unpack(view.detector.id);
     view.ood = unpack(view.detector.ood[view.set]);
-    element("pair-fpr95").textContent = `${percent(view.detector.fpr95[view.set])} %`;
-    element("pair-auroc").textContent = `${percent(view.detector.auroc[view.set])} %`;
+    for (const shown of document.querySelectorAll("[data-metric]")) {
+      shown.textContent = `${view.detector.metrics[shown.dataset.metric][view.set]} %`;
+    }
     drawHistogram();
     drawRoc();
     update(thresholdAt(view.id, 0.95), false);

@@ -4,9 +4,10 @@ All stand on opaque white, so that they read the same in print and on dark pages
 filling and outline as well as by colour.
 """
 
-from .bars import fpr_bars
+from .bars import metric_bars
 from .curves import roc_curves
 from .histograms import ensemble_histograms, score_histograms
+from .median import median_view
 from .sines import Sines, sine_evaluation, sine_histograms, sines
 from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET, save
 from .triangle import TriangleView, triangles
@@ -19,7 +20,8 @@ __all__ = [
     "Sines",
     "TriangleView",
     "ensemble_histograms",
-    "fpr_bars",
+    "median_view",
+    "metric_bars",
     "roc_curves",
     "save",
     "score_histograms",

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ...core.arrays import FloatArray
-from ...evaluation.evaluation import Evaluation
-from ...evaluation.metrics import Curve
+from ...evaluation import Curve, Evaluation
+from ...evaluation.metrics import AUROC
 from .style import DASHES, INK, LINES, QUIET, panels, plain
 
 _STEPS = 250
@@ -49,7 +49,7 @@ def roc_curves(
         title=title,
         sharey=True,
     )
-    ranked = sorted(names, key=lambda name: -evaluation.average(name, "auroc"))
+    ranked = sorted(names, key=lambda name: -evaluation.average(name, AUROC.name))
     kept = [name for name in highlight if name in names]
     kept += [name for name in ranked if name not in kept][: len(LINES) - len(kept)]
     for panel, ood in zip(grid[0], sets, strict=True):
@@ -59,14 +59,14 @@ def roc_curves(
                 panel.plot(fpr, tpr, color=QUIET, linewidth=0.7, alpha=0.45)
                 continue
             place = kept.index(name)
-            label = f"{name} {100 * evaluation.metrics[name][ood].auroc:.1f}"
+            label = f"{name} {100 * evaluation.metrics[name][ood][AUROC.name]:.1f}"
             panel.plot(fpr, tpr, color=LINES[place], linestyle=DASHES[place], linewidth=1.5, label=label)
         panel.plot([0, 1], [0, 1], color=QUIET, linewidth=0.6, linestyle=":")
         panel.set_title(ood, fontsize=10, color=INK)
         panel.set_xlim(-0.01, 1.0)
         panel.set_ylim(0.0, 1.01)
         panel.set_xlabel("OOD accepted (FPR)", fontsize=9, color=INK)
-        legend = panel.legend(fontsize=8, frameon=False, loc="lower right", title="AUROC")
+        legend = panel.legend(fontsize=8, frameon=False, loc="lower right", title=AUROC.title)
         legend.get_title().set_fontsize(8)
         plain(panel, "top", "right")
     grid[0][0].set_ylabel("ID accepted (TPR)", fontsize=9, color=INK)

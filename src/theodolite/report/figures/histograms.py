@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ...core.arrays import FloatArray
-from ...evaluation.evaluation import Evaluation
-from ...guard.calibration import threshold_at_tpr
+from ...evaluation import Evaluation, list_metrics, threshold_at_tpr
 from .style import ID_COLOUR, INK, OOD_COLOUR, panels, plain
 
 BINS = 60
@@ -90,9 +89,8 @@ def _draw(panel: Axes, evaluation: Evaluation, name: str, ood: str, edges: Float
             panel.stairs(heights, edges, color=colour, linewidth=line, label=label)
     panel.axvline(threshold_at_tpr(id_scores), color=INK, linewidth=1, linestyle="--")
     cell = evaluation.metrics[name][ood]
-    panel.set_title(
-        f"{ood}: FPR95 {100 * cell.fpr95:.1f}, AUROC {100 * cell.auroc:.1f}", fontsize=8.5, color=INK, pad=4
-    )
+    shown = (f"{metric.title} {100 * cell[metric.name]:.1f}" for metric in list_metrics(tabled=True))
+    panel.set_title(f"{ood}: {', '.join(shown)}", fontsize=8.5, color=INK, pad=4)
     panel.set_yticks([])
     panel.set_ylim(bottom=0)
     panel.xaxis.set_major_locator(MaxNLocator(5))

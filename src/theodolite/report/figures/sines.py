@@ -9,10 +9,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ...benchmarks.feature_sets import TEST
 from ...core.arrays import Array, FloatArray, as_scores, as_tensor
 from ...detectors.ora import Sighting
-from ...evaluation.evaluation import Evaluation
-from ...evaluation.metrics import evaluate
+from ...evaluation import Evaluation
 from ...geometry.triangle import sine_alpha
 from .histograms import score_histograms
 
@@ -44,14 +44,14 @@ def sine_evaluation(
     ood_sightings: Mapping[str, Sighting[Tensor] | Sighting[Array]],
 ) -> Evaluation:
     """The three quantities as if each were a score, higher = ID."""
-    id_scores = dict(zip(NAMES, sines(id_sighting), strict=True))
-    by_set = {ood: dict(zip(NAMES, sines(seen), strict=True)) for ood, seen in ood_sightings.items()}
-    ood_scores = {name: {ood: values[name] for ood, values in by_set.items()} for name in NAMES}
-    metrics = {
-        name: {ood: evaluate(id_scores[name], scores) for ood, scores in ood_scores[name].items()}
-        for name in NAMES
-    }
-    return Evaluation(id_scores, ood_scores, metrics)
+    parts = {name: sines(seen) for name, seen in {TEST: id_sighting, **ood_sightings}.items()}
+    return Evaluation.of(
+        {
+            name: {data_set: values[place] for data_set, values in parts.items()}
+            for place, name in enumerate(NAMES)
+        },
+        known=TEST,
+    )
 
 
 def sine_histograms(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc
 
+from ...benchmarks.telling import Triangle
 from ...core.arrays import FloatArray
 from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET, plain
 
@@ -18,16 +20,26 @@ from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET, plain
 _ROOMY = 0.6
 
 
-@dataclass(frozen=True)
-class TriangleView:
-    """One sample's deciding triangle, in the plane of the boundary's normal and the rest."""
+@dataclass(frozen=True, kw_only=True)
+class TriangleView(Triangle):
+    """One sample's deciding triangle with its title, and its picture if there is one."""
 
     title: str
-    angle: float
-    distance: float
-    centre_distance: float
-    height: float
     image: FloatArray | None = None
+
+
+class Corners(NamedTuple):
+    """Where a triangle's corners lie in the plane of the boundary's normal and the rest, seen from μ."""
+
+    centre: tuple[float, float]
+    feature: tuple[float, float]
+    projection: tuple[float, float]
+
+
+def corners(triangle: Triangle) -> Corners:
+    """The boundary is upright, to its left the predicted class."""
+    along, height = triangle.centre_distance, triangle.height
+    return Corners((0.0, 0.0), (along - triangle.distance, height), (along, height))
 
 
 def triangles(views: Sequence[TriangleView]) -> Figure:
@@ -40,9 +52,7 @@ def triangles(views: Sequence[TriangleView]) -> Figure:
 
 
 def _draw_triangle(panel: Axes, view: TriangleView) -> None:
-    """The boundary is drawn upright; to its left the predicted class."""
-    feature = np.array([view.centre_distance - view.distance, view.height])
-    projection = np.array([view.centre_distance, view.height])
+    _, feature, projection = (np.array(corner) for corner in corners(view))
     span = max(float(np.abs([feature, projection]).max()), 1e-9)
     panel.axvline(projection[0], color=INK, linewidth=1.5)
     for point in (feature, projection):

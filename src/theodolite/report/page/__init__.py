@@ -1,12 +1,12 @@
-"""The report: one run as one HTML file that needs nothing else, not even a network.
+"""The report: one result as HTML files that need nothing else, not even a network.
 
-    write_report(ReportData(title=…, evaluation=…, id_name=…), Path("report.html"))
+    write_pages(result, Path("report"))
 
 Tables and samples are plain HTML, readable without scripts; the histograms and ROC curves are drawn by
 `assets/explorer.js` from the embedded scores.
 """
 
-from .data import ReportData, SampleCard
-from .write import write_report
+from .page import Page
+from .write import render, write_pages
 
-__all__ = ["ReportData", "SampleCard", "write_report"]
+__all__ = ["Page", "render", "write_pages"]

@@ -1,51 +1,105 @@
-"""Put the page together: template, style and script from `assets/`, everything else from the data."""
+"""Put the page together: templates, style and script from `assets/`, everything else from the result."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from html import escape
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from string import Template
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from ..._version import __version__
-from .data import ReportData, SampleCard
-from .samples import sample_grid
-from .scores import embedded, script_json, thinned_note
-from .tables import AVERAGE, METRIC_VIEWS, metric_tables, metric_tabs, value_of
+from ...benchmarks.result import RunResult
+from ...core.files import slug, write_bytes
+from ..environment import environment
+from .explorer import explorer
+from .headlines import headlines
+from .page import HIGHLIGHT, ID_NAME, Page
+from .results import metric_views
+from .samples import sample_sections
 
 
-def write_report(data: ReportData, path: Path) -> Path:
-    """Write the report as one self-contained HTML file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(data), encoding="utf-8")
-    return path
+def write_pages(
+    result: RunResult,
+    folder: Path,
+    *,
+    id_name: str = ID_NAME,
+    summary: Sequence[str] = (),
+    provenance: Mapping[str, str] | None = None,
+    highlight: str = HIGHLIGHT,
+) -> list[Path]:
+    """``report.html``, or one a model where there are several; each is one self-contained file.
+
+    The options are those of `Page`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / name for name in file_names(result)]
+    for subject, path in zip(result.subject_names, paths, strict=True):
+        page = Page(
+            result=result,
+            subject=subject,
+            id_name=id_name,
+            summary=summary,
+            provenance=provenance or {},
+            highlight=highlight,
+        )
+        write_bytes(path, render(page).encode())
+    return paths
 
 
-def render(data: ReportData) -> str:
+def file_names(result: RunResult) -> list[str]:
+    """A file name a model; those that would be called the same, be it by letter case only, are numbered."""
+    if len({*result.subjects, *result.subject_names}) == 1:
+        return ["report.html"]
+    taken: dict[str, str] = {}
+    for subject in result.subject_names:
+        stem = name = f"report-{slug(subject)}"
+        number = 1
+        while name.casefold() in taken:
+            number += 1
+            name = f"{stem}-{number}"
+        taken[name.casefold()] = f"{name}.html"
+    return list(taken.values())
+
+
+def render(page: Page) -> str:
     """The page as text. The browser is told to run and to load nothing but what is in it."""
-    style, script = _asset("report.css"), _asset("page.js") + _asset("explorer.js")
-    names, sets = list(data.evaluation.metrics), data.evaluation.ood_names
-    return Template(_asset("report.html")).substitute(
-        policy=f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
-        f"script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'",
-        title=escape(data.title),
-        summary="".join(f"<p>{escape(line)}</p>" for line in data.summary),
-        facts=_facts(data),
-        tabs=metric_tabs(),
-        tables=metric_tables(data),
-        detectors=_options(names, data.shown_first),
-        sets=_options(sets, sets[0]),
-        thinned=f'<p class="note">{escape(note)}</p>' if (note := thinned_note(data)) else "",
-        samples=_samples(data),
-        provenance=_provenance(data),
-        version=escape(__version__),
-        style=style,
-        scores=script_json(embedded(data)),
-        script=script,
+    threshold = explorer(page)
+    style = _asset("report.css")
+    script = _asset("page.js") + ("" if threshold is None else _asset("explorer.js"))
+    return _templates().get_template("report.html").render(
+        title=page.title,
+        notes=page.notes,
+        headlines=headlines(page),
+        views=metric_views(page),
+        explorer=threshold,
+        sections=sample_sections(page),
+        command=page.result.command,
+        entries={"Provenance": page.origin, "Environment": environment(page.result)},
+        version=__version__,
+        style=Markup(style),
+        style_digest=_digest(style),
+        script=Markup(script),
+        script_digest=_digest(script),
+    )  # fmt: skip
+
+
+@cache
+def _templates() -> Environment:
+    made = Environment(
+        loader=FunctionLoader(_asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    # `tojson` leaves no sign in the text that could end the script element it stands in.
+    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return made
 
 
 def _asset(name: str) -> str:
@@ -53,62 +107,4 @@ def _asset(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
-
-
-def _facts(data: ReportData) -> str:
-    """The run in a handful of numbers."""
-    first = next(iter(data.evaluation.metrics))
-    ood = data.evaluation.ood_scores[first]
-    samples = sum(len(scores) for scores in ood.values())
-    plural = "" if len(ood) == 1 else "s"
-    facts = [
-        ("in-distribution", f"{len(data.evaluation.id_scores[first]):,}", data.id_name),
-        ("out-of-distribution", f"{samples:,}", f"in {len(ood)} set{plural}"),
-    ]
-    if data.accuracy is not None:
-        facts.append(("classifier", f"{data.percent(data.accuracy)} %", f"accuracy on {data.id_name}"))
-    for view in METRIC_VIEWS[:2]:
-        values = {name: value_of(data, name, AVERAGE, view.name) for name in data.evaluation.metrics}
-        best = (min if view.lower_is_better else max)(values, key=lambda name: values[name])
-        among = f"{best}, best of {len(values)}" if len(values) > 1 else best
-        facts.append((f"average {view.title} {view.arrow}", f"{data.percent(values[best])} %", among))
-    return "".join(
-        f"<div><dt>{escape(label)}</dt><dd><span>{escape(value)}</span> {escape(detail)}</dd></div>"
-        for label, value, detail in facts
-    )
-
-
-def _options(names: Sequence[str], chosen: str) -> str:
-    return "".join(
-        f"<option{' selected' if name == chosen else ''}>{escape(name)}</option>" for name in names
-    )
-
-
-def _samples(data: ReportData) -> str:
-    by = escape(data.shown_first)
-    suspicious = f"In-distribution, and yet {by} scores them lowest."
-    deceptive = f"Out-of-distribution, and yet {by} scores them highest."
-    return _sample_section("suspicious", "Most suspicious ID", suspicious, data.suspicious_id) + (
-        _sample_section("deceptive", "Most deceptive OOD", deceptive, data.deceptive_ood)
-    )
-
-
-def _sample_section(name: str, title: str, text: str, cards: Sequence[SampleCard]) -> str:
-    if not cards:
-        return ""
-    return f'<section id="{name}"><h2>{title}</h2><p class="lead">{text}</p>{sample_grid(cards)}</section>'
-
-
-def _provenance(data: ReportData) -> str:
-    command = f"<pre><code>{escape(data.command)}</code></pre>" if data.command else ""
-    return (
-        command + _definitions("Provenance", data.provenance) + _definitions("Environment", data.environment)
-    )
-
-
-def _definitions(title: str, entries: Mapping[str, str]) -> str:
-    if not entries:
-        return ""
-    rows = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>" for k, v in entries.items())
-    return f'<h3>{title}</h3><dl class="entries">{rows}</dl>'
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

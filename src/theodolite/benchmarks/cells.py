@@ -1,0 +1,116 @@
+"""The cells of a result: one measured number each, with its interval and what is published for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
+
+
+class Bounds(NamedTuple):
+    """A bootstrap confidence interval, in per cent."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """A number that a paper prints, with its place there and what makes it doubtful."""
+
+    printed: str
+    table: str
+    row: str
+    column: str
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def value(self) -> float:
+        return float(self.printed)
+
+    @property
+    def doubtful(self) -> bool:
+        """A setting that a paper leaves open is no doubt about the number itself."""
+        return any(not caveat.startswith("unstated") for caveat in self.caveats)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measured number, in per cent: a metric of a detector on one OOD set, or their average.
+
+    ``samples`` are those of the OOD set, and None for an average.
+    """
+
+    subject: str
+    detector: str
+    ood: str
+    metric: str
+    value: float
+    samples: int | None = None
+    interval: Bounds | None = None
+    published: tuple[PublishedValue, ...] = ()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether what is published for this cell contradicts itself or has a caveat."""
+        printed = {value.printed for value in self.published}
+        return len(printed) > 1 or any(value.doubtful for value in self.published)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A cell of ``results.json``, all metrics of one pair, without their values."""
+
+    model: str
+    entry: str
+    ood: str
+    samples: int | None = None
+    intervals: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    published: Mapping[str, tuple[PublishedValue, ...]] = field(default_factory=dict)
+
+
+def cells_to_json(cells: Sequence[Cell]) -> list[JsonValue]:
+    """As ``results.json`` has them: the metrics of a pair of detector and OOD set stand together."""
+    pairs: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        pairs.setdefault((cell.subject, cell.detector, cell.ood), []).append(cell)
+    groups: list[JsonValue] = []
+    for (subject, detector, ood), found in pairs.items():
+        group: JsonObject = {"model": subject, "entry": detector, "ood": ood}
+        if found[0].samples is not None:
+            group["samples"] = found[0].samples
+        group |= {cell.metric: cell.value for cell in found}
+        intervals = {cell.metric: list(cell.interval) for cell in found if cell.interval is not None}
+        if intervals:
+            group["intervals"] = to_plain(intervals)
+        group["published"] = to_plain({cell.metric: cell.published for cell in found if cell.published})
+        groups.append(group)
+    return groups
+
+
+def cells_from_json(content: Sequence[Mapping[str, object]]) -> tuple[Cell, ...]:
+    """The cells that `cells_to_json` wrote."""
+    return tuple(cell for group in content for cell in _ungrouped(group))
+
+
+def _ungrouped(content: Mapping[str, object]) -> list[Cell]:
+    named = {key: value for key, value in content.items() if key in _Group.__annotations__}
+    group = from_plain(_Group, named, "a cell")
+    values = from_plain(
+        dict[str, float], {key: content[key] for key in content if key not in named}, "a cell"
+    )
+    return [
+        Cell(
+            group.model,
+            group.entry,
+            group.ood,
+            metric,
+            value,
+            group.samples,
+            Bounds(*group.intervals[metric]) if metric in group.intervals else None,
+            group.published.get(metric, ()),
+        )
+        for metric, value in values.items()
+    ]

@@ -1,0 +1,165 @@
+"""The features of a protocol's sets under one model: extracted now, or taken from stores on disk.
+
+The stores of a run lie in ``CACHE/PROTOCOL/MODEL/SET``: that folder is a feature folder, and can be run
+again from there without the pictures (``theodolite bench features:FOLDER``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from ..core.errors import InputError
+from ..core.files import slug
+from ..features.extraction import fill_store
+from ..features.settings import ExtractionSettings, Running
+from ..features.store import is_store
+from ..models import LoadedModel, list_models, load_model
+from ..models.registry import canonical_spec
+from .feature_folder import About, read_head, write_about
+from .feature_sets import FIT, TEST, FeatureSet, StoreSet
+from .protocols import Protocol, ProtocolSet
+from .subject import Subject
+
+Say: TypeAlias = Callable[[str], None]
+Progress: TypeAlias = Callable[[str, int, int], None]
+# Sources whose released weights are files of one's own.
+_FILES_ONLY = ("scl:", "oe:")
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Brings the features of a protocol's sets into stores below ``cache``.
+
+    ``say`` gets a line now and then, ``progress`` the name of a set, its samples done and in all.
+    """
+
+    protocol: Protocol
+    cache: Path
+    root: Path | None
+    running: Running = field(default_factory=Running)
+    say: Say = lambda _: None
+    progress: Progress = lambda _name, _done, _total: None
+
+    def subject(self, spec: str, weights: Path | None = None) -> Subject:
+        """The subject of a model by its spec, which is loaded only if pictures have to be looked at."""
+        own = weights is not None and not canonical_spec(spec).startswith(_FILES_ONLY)
+        # A checkpoint of one's own is not the paper's network.
+        backbone = None if own else backbone_of(spec)
+        return self._subject(spec, partial(load_model, spec, weights=weights), weights, backbone)
+
+    def subject_of(self, loaded: LoadedModel, *, name: str, backbone: str | None = None) -> Subject:
+        """The subject of a model at hand, under a name."""
+        return self._subject(name, lambda: loaded, None, backbone, place=f"{name}-{loaded.digest[:12]}")
+
+    def _subject(
+        self,
+        name: str,
+        load: Callable[[], LoadedModel],
+        weights: Path | None,
+        backbone: str | None,
+        place: str | None = None,
+    ) -> Subject:
+        folder = self.cache / self._place() / slug(place or name)
+        sets: dict[str, FeatureSet] = {}
+        missing: dict[str, str] = {}
+        loaded: LoadedModel | None = None
+        for part in self.protocol.sets:
+            source = part.open(self.root)
+            if source is None and part.dataset is None:
+                raise InputError(f"{part.name}: {part.path} does not exist (looked from {Path.cwd()})")
+            if source is None:
+                self._take_store(folder, part, sets, missing)
+                continue
+            loaded = loaded or load()
+            folder.mkdir(parents=True, exist_ok=True)
+            fill_store(
+                loaded,
+                source,
+                folder / part.name,
+                name=str(part.path or part.name),
+                weights_file=None if weights is None else str(weights),
+                settings=ExtractionSettings(running=self.running),
+                progress=partial(self.progress, part.name),
+            )
+            sets[part.name] = StoreSet(folder / part.name)
+        if loaded is not None:
+            _require_features_of(loaded, sets)
+        return self._complete(name, backbone, folder, sets, missing)
+
+    def _take_store(
+        self, folder: Path, part: ProtocolSet, sets: dict[str, FeatureSet], missing: dict[str, str]
+    ) -> None:
+        """Of a set without pictures the store of an earlier run, if there is one."""
+        if is_store(folder / part.name):
+            sets[part.name] = StoreSet(folder / part.name)
+            self.say(f"{part.name}: no pictures here, its store is used")
+        else:
+            missing[part.name] = self._why(part)
+
+    def _place(self) -> str:
+        """The folder of the protocol; one's own are told apart by their paths."""
+        paths = [str(part.path.resolve()) for part in self.protocol.sets if part.path is not None]
+        if not paths:
+            return slug(self.protocol.name)
+        return f"{slug(self.protocol.name)}-{hashlib.sha256(chr(0).join(paths).encode()).hexdigest()[:12]}"
+
+    def _complete(
+        self,
+        name: str,
+        backbone: str | None,
+        folder: Path,
+        sets: Mapping[str, FeatureSet],
+        missing: Mapping[str, str],
+    ) -> Subject:
+        for part in (FIT, TEST):
+            if part in missing:
+                raise InputError(
+                    f"{name} cannot run on {self.protocol.name}: {part} is missing, {missing[part]}"
+                )
+        outliers = {part.name: sets[part.name] for part in self.protocol.ood if part.name in sets}
+        if not outliers:
+            lines = "; ".join(f"{part}: {why}" for part, why in missing.items())
+            raise InputError(f"{name} cannot run on {self.protocol.name}: no OOD set is present ({lines})")
+        write_about(folder, About(name, self.protocol.name, backbone))
+        return Subject(
+            name,
+            read_head(folder),
+            sets[FIT],
+            sets[TEST],
+            outliers,
+            backbone,
+            self.protocol.name,
+            missing,
+            folder,
+        )
+
+    def _why(self, part: ProtocolSet) -> str:
+        found = part.locate(self.root)
+        if found is None:
+            return f"{part.path} does not exist"
+        return f"{found.detail}. How to get it: {found.dataset.obtain}"
+
+
+def backbone_of(spec: str) -> str | None:
+    """The paper's name for a model, where it has one."""
+    wanted = canonical_spec(spec)
+    return next((card.alias for card in list_models() if canonical_spec(card.spec) == wanted), None)
+
+
+def _require_features_of(loaded: LoadedModel, sets: Mapping[str, FeatureSet]) -> None:
+    """Stores that stand in for absent pictures must be of the same model."""
+    for name, rows in sets.items():
+        recipe = rows.store.manifest.recipe if isinstance(rows, StoreSet) else None
+        if recipe is not None and (recipe.weights, recipe.preprocess) != (
+            loaded.digest,
+            loaded.preprocess_id,
+        ):
+            raise InputError(
+                f"{name}: its pictures are not here, and its store has features of other weights or another "
+                f"preprocessing than {loaded.spec}"
+            )

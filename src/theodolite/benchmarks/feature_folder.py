@@ -1,0 +1,132 @@
+"""Feature folders: a subject on disk.
+
+A feature folder holds ``head.safetensors`` (weight, bias) and, each a safetensors file (features, labels) or
+a feature store: ``id_fit``, ``id_test``, and one for every OOD set. ``about.json`` may say which protocol and
+backbone it belongs to, so that published numbers are found.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+from ..core.errors import FormatError, InputError, did_you_mean
+from ..core.files import write_json
+from ..core.plain import to_plain
+from ..features.store import FeatureStore, is_store
+from ..models import list_models
+from ..published import backbones
+from ..reference.head import Head
+from .feature_sets import AVERAGE, FIT, TEST, FileSet, StoreSet
+from .protocols import OWN, find_protocol, list_protocols
+from .subject import Subject
+
+HEAD, ABOUT = "head.safetensors", "about.json"
+
+
+@dataclass(frozen=True)
+class About:
+    """What a feature folder says of itself."""
+
+    name: str | None = None
+    protocol: str | None = None
+    backbone: str | None = None
+
+
+def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
+    """The subject in a feature folder."""
+    place = Path(folder).expanduser()
+    if not place.is_dir():
+        raise InputError(f"the feature folder {place} does not exist")
+    fit, test = (_required(place, part) for part in (FIT, TEST))
+    names = outlier_names(place)
+    if AVERAGE in names:
+        raise InputError(f"{place}: an OOD set cannot be called {AVERAGE!r}, tables use that name")
+    if not names:
+        raise InputError(f"{place} holds no OOD set: put NAME.safetensors with features beside id_test")
+    ood = {outliers: _required(place, outliers) for outliers in names}
+    about = read_about(place)
+    _require_known(about, place)
+    return Subject(
+        name or about.name or place.resolve().name,
+        read_head(place),
+        fit,
+        test,
+        ood,
+        backbone=about.backbone,
+        protocol=about.protocol,
+        folder=place,
+    )
+
+
+def outlier_names(folder: Path) -> list[str]:
+    """Every set of a feature folder that is neither ID data nor the head."""
+    known = {FIT, TEST, Path(HEAD).stem}
+    names = {path.stem for path in folder.glob("*.safetensors")}
+    names |= {path.name for path in folder.iterdir() if is_store(path)}
+    return sorted(names - known)
+
+
+def read_head(folder: Path) -> Head:
+    """The head of a feature folder: its own file, or that of the store of ID data."""
+    path = folder / HEAD
+    if not path.is_file():
+        if is_store(folder / TEST):
+            return FeatureStore(folder / TEST).head
+        raise InputError(
+            f"{folder} has no {HEAD}: a feature folder holds the weight and bias of the last layer"
+        )
+    tensors = load_file(path)
+    if "weight" not in tensors:
+        raise FormatError(f"{path} holds {sorted(tensors)}, expected weight (C, D) and bias (C,)")
+    return Head(tensors["weight"], tensors.get("bias"))
+
+
+def read_about(folder: Path) -> About:
+    path = folder / ABOUT
+    if not path.is_file():
+        return About()
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FormatError(f"{path} is not JSON: {error}") from error
+    names = [said.get(key) for key in ("name", "protocol", "backbone")] if isinstance(said, dict) else [0]
+    if not all(value is None or isinstance(value, str) for value in names):
+        raise FormatError(f"{path} must hold a JSON object with name, protocol and backbone, each a text")
+    return About(*names)
+
+
+def write_about(folder: Path, about: About) -> None:
+    said = to_plain(about)
+    assert isinstance(said, dict)
+    write_json(folder / ABOUT, said)
+
+
+def _required(folder: Path, name: str) -> FileSet | StoreSet:
+    if is_store(folder / name):
+        return StoreSet(folder / name)
+    path = folder / f"{name}.safetensors"
+    if path.is_file():
+        return FileSet(path)
+    raise InputError(f"{folder} has neither {name}.safetensors nor a feature store {name}/")
+
+
+def _require_known(about: About, folder: Path) -> None:
+    """A misspelt backbone would silently find no published number."""
+    if about.backbone is None or about.protocol == OWN:
+        return
+    if find_protocol(about.protocol) is None:
+        protocols = [protocol.name for protocol in list_protocols()]
+        raise InputError(
+            f"{folder / ABOUT}: no protocol is called {about.protocol!r}"
+            f"{did_you_mean(str(about.protocol), protocols)} Known: {', '.join(protocols)}"
+        )
+    known = sorted({*backbones(), *(card.alias for card in list_models())})
+    if about.backbone not in known:
+        raise InputError(
+            f"{folder / ABOUT}: no table of the paper has a backbone {about.backbone!r}"
+            f"{did_you_mean(about.backbone, known)} Known: {', '.join(known)}"
+        )

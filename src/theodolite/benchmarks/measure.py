@@ -1,0 +1,143 @@
+"""From scores to the cells of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from ..core.arrays import FloatArray
+from ..core.plain import to_plain
+from ..detectors.spec import DetectorSpec
+from ..evaluation import Evaluation, bootstrap_average, head_accuracy, list_metrics
+from .cells import Bounds, Cell, PublishedValue
+from .feature_sets import AVERAGE, TEST
+from .result import Bootstrap, DetectorFacts, RunResult, SubjectFacts
+from .subject import Subject
+
+# What is published for an OOD set and a metric.
+Beside: TypeAlias = Callable[[str, str], tuple[PublishedValue, ...]]
+_DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Bootstrap settings; ``replicates`` 0 means none."""
+
+    replicates: int = 0
+    level: float = 0.95
+    seed: int = 0
+
+    @property
+    def bootstrap(self) -> Bootstrap:
+        return Bootstrap(self.replicates, self.level)
+
+    def of(self, metric: str, id_scores: FloatArray, *ood_sets: FloatArray) -> Bounds | None:
+        """Of a metric, averaged over the OOD sets."""
+        if self.replicates == 0:
+            return None
+        found = bootstrap_average(
+            id_scores, ood_sets, metric, level=self.level, replicates=self.replicates, seed=self.seed
+        )
+        return Bounds(percent(found.low), percent(found.high))
+
+
+def measured_cells(
+    subject: str,
+    detector: str,
+    found: Evaluation,
+    beside: Beside = lambda _ood, _metric: (),
+    intervals: Intervals | None = None,
+) -> list[Cell]:
+    """The cells of one row: every metric on every OOD set, then their averages."""
+    intervals = intervals or Intervals()
+    known, strange = found.id_scores[detector], found.ood_scores[detector]
+    cells: list[Cell] = []
+    for ood, values in strange.items():
+        for metric in list_metrics():
+            cells.append(
+                Cell(
+                    subject,
+                    detector,
+                    ood,
+                    metric.name,
+                    percent(found.metrics[detector][ood][metric.name]),
+                    len(values),
+                    intervals.of(metric.name, known, values) if metric.tabled else None,
+                    beside(ood, metric.name) if metric.tabled else (),
+                )
+            )
+    averages = [
+        Cell(
+            subject,
+            detector,
+            AVERAGE,
+            metric.name,
+            rounded(np.mean([cell.value for cell in cells if cell.metric == metric.name])),
+            None,
+            intervals.of(metric.name, known, *strange.values()) if metric.tabled else None,
+            beside(AVERAGE, metric.name) if metric.tabled else (),
+        )
+        for metric in list_metrics()
+    ]
+    return [*cells, *averages]
+
+
+def result_of_scores(
+    scores: Mapping[str, Mapping[str, FloatArray]],
+    *,
+    known: str = TEST,
+    title: str,
+    subject: str = "model",
+    command: str = "",
+    intervals: Intervals | None = None,
+) -> RunResult:
+    """A result from scores of your own, by detector and set; the set called ``known`` is ID."""
+    found = Evaluation.of(scores, known=known)
+    return RunResult(
+        title=title,
+        command=command,
+        cells=tuple(
+            cell
+            for detector in found.metrics
+            for cell in measured_cells(subject, detector, found, intervals=intervals)
+        ),
+        bootstrap=None if intervals is None else intervals.bootstrap,
+        evaluations={subject: found},
+    )
+
+
+def subject_facts(subject: Subject) -> SubjectFacts:
+    accuracy = head_accuracy(subject.head, subject.test)
+    return SubjectFacts(
+        backbone=subject.backbone,
+        classes=subject.head.classes,
+        width=subject.head.width,
+        accuracy=None if accuracy is None else percent(accuracy),
+        samples={name: len(rows) for name, rows in subject.sets.items()},
+        digests=subject.digests,
+        missing=dict(subject.missing),
+    )
+
+
+def detector_facts(spec: DetectorSpec) -> DetectorFacts:
+    detector, record = spec.template, spec.record
+    options = to_plain({key: value for key, value in detector.options().items() if key != "shaping"})
+    assert isinstance(options, dict)
+    return DetectorFacts(
+        text=spec.text,
+        detector=spec.name,
+        options=options,
+        shaping=None if detector.shaping is None else detector.shaping.spec,
+        paper=f"{record.paper} ({record.year})",
+    )
+
+
+def percent(share: float) -> float:
+    return rounded(100 * share)
+
+
+def rounded(value: float | np.floating) -> float:
+    return round(float(value), _DIGITS)

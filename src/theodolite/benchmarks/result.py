@@ -1,0 +1,211 @@
+"""The result of a run: one typed record, of which every table, page, figure and file is a view.
+
+`to_json` and `from_json` are the file ``results.json``. The scores behind the cells and the samples worth a
+look stay with a result in memory, for pages and figures; a file leaves them out.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from .._version import __version__
+from ..core.errors import FormatError, InputError
+from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
+from ..evaluation import Evaluation
+from .cells import Cell, cells_from_json, cells_to_json
+from .telling import TellingSample
+
+FORMAT = "theodolite-results/1"
+
+
+@dataclass(frozen=True)
+class SubjectFacts:
+    """What a model is, and which features of it were judged."""
+
+    backbone: str | None
+    classes: int
+    width: int
+    accuracy: float | None
+    samples: Mapping[str, int]
+    digests: Mapping[str, str]
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DetectorFacts:
+    """What a row of a table is: a score with all its options, or (``formula``) one that is only a formula."""
+
+    text: str | None = None
+    detector: str | None = None
+    options: Mapping[str, JsonValue] | None = None
+    shaping: str | None = None
+    paper: str | None = None
+    formula: str | None = None
+
+    @property
+    def seed(self) -> int | None:
+        seed = (self.options or {}).get("seed")
+        return seed if isinstance(seed, int) else None
+
+    def to_json(self) -> JsonObject:
+        if self.formula is not None:
+            return {"formula": self.formula}
+        return {
+            "text": self.text,
+            "detector": self.detector,
+            "options": to_plain(self.options),
+            "shaping": self.shaping,
+            "paper": self.paper,
+        }
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals were made; ``replicates`` 0 means that there are none."""
+
+    replicates: int = 0
+    level: float = 0.95
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """How long fitting all detectors, and scoring with each, took."""
+
+    fit: float
+    score: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run: every cell, what it was measured on and with, and what was left out and why."""
+
+    title: str
+    command: str
+    cells: tuple[Cell, ...]
+    subjects: Mapping[str, SubjectFacts] = field(default_factory=dict)
+    detectors: Mapping[str, DetectorFacts] = field(default_factory=dict)
+    protocol: str | None = None
+    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    bootstrap: Bootstrap | None = None
+    seconds: Mapping[str, Seconds] | None = None
+    versions: Mapping[str, str] = field(default_factory=lambda: versions())
+    evaluations: Mapping[str, Evaluation] = field(default_factory=dict, compare=False, repr=False)
+    telling: Mapping[str, Sequence[TellingSample]] = field(default_factory=dict, compare=False, repr=False)
+
+    # ------------------------------------------------------------------ looking things up
+
+    @property
+    def subject_names(self) -> list[str]:
+        """Models, and the ensemble of them if there is one, in the order of the run."""
+        return list(dict.fromkeys(cell.subject for cell in self.cells))
+
+    def detector_names(self, subject: str) -> list[str]:
+        return list(dict.fromkeys(cell.detector for cell in self.cells if cell.subject == subject))
+
+    def ood_names(self, subject: str) -> list[str]:
+        """The OOD sets of a subject; the average is not among them."""
+        cells = (cell for cell in self.cells if cell.subject == subject and cell.samples is not None)
+        return list(dict.fromkeys(cell.ood for cell in cells))
+
+    def cell(self, subject: str, detector: str, ood: str, metric: str) -> Cell:
+        """One cell; ``ood`` may be ``"average"``."""
+        key = (subject, detector, ood, metric)
+        if key not in self._index:
+            raise InputError(f"no cell for {', '.join(key)}: models are {', '.join(self.subject_names)}")
+        return self._index[key]
+
+    @cached_property
+    def _index(self) -> dict[tuple[str, str, str, str], Cell]:
+        return {(cell.subject, cell.detector, cell.ood, cell.metric): cell for cell in self.cells}
+
+    @property
+    def left_out(self) -> list[str]:
+        """What is not in the tables, and why."""
+        lines = [
+            f"{name}, {label}: {reason}"
+            for name, refused in self.refused.items()
+            for label, reason in refused.items()
+        ]
+        return lines + [
+            f"{name}, {ood} is missing: {reason}"
+            for name, facts in self.subjects.items()
+            for ood, reason in facts.missing.items()
+        ]
+
+    # ------------------------------------------------------------------ files
+
+    def to_json(self) -> JsonObject:
+        """As plain values; the metrics of a pair of detector and OOD set stand together."""
+        content: JsonObject = {
+            "format": FORMAT,
+            "title": self.title,
+            "command": self.command,
+            "protocol": self.protocol,
+            "versions": to_plain(self.versions),
+            "seeds": to_plain(self.seeds),
+        }
+        if self.bootstrap is not None:
+            content["bootstrap"] = to_plain(self.bootstrap)
+        content |= {
+            "models": to_plain(self.subjects),
+            "entries": {label: facts.to_json() for label, facts in self.detectors.items()},
+            "cells": cells_to_json(self.cells),
+            "refused": to_plain(self.refused),
+        }
+        if self.seconds is not None:
+            content["seconds"] = to_plain(self.seconds)
+        return content
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, JsonValue]) -> RunResult:
+        """The result that `to_json` wrote; entries that a study adds of its own are left aside."""
+        if content.get("format") != FORMAT:
+            raise FormatError(f"the content has format {content.get('format')!r}; expected {FORMAT}")
+        read = from_plain(_File, {key: content[key] for key in _File.__annotations__ if key in content})
+        return cls(
+            title=read.title,
+            command=read.command,
+            cells=cells_from_json(read.cells),
+            subjects=read.models,
+            detectors=read.entries,
+            protocol=read.protocol,
+            refused=read.refused,
+            seeds=read.seeds,
+            bootstrap=read.bootstrap,
+            seconds=read.seconds,
+            versions=read.versions,
+        )
+
+
+@dataclass(frozen=True)
+class _File:
+    """The entries of ``results.json``."""
+
+    title: str
+    command: str
+    protocol: str | None
+    versions: Mapping[str, str]
+    seeds: Mapping[str, int]
+    models: Mapping[str, SubjectFacts]
+    entries: Mapping[str, DetectorFacts]
+    cells: tuple[Mapping[str, object], ...]
+    refused: Mapping[str, Mapping[str, str]]
+    bootstrap: Bootstrap | None = None
+    seconds: Mapping[str, Seconds] | None = None
+
+
+def versions() -> dict[str, str]:
+    """Of what computed a result."""
+    return {
+        "theodolite": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,89 @@
+"""Scores kept on disk, each under a key of everything that decides it: features, head, score, code.
+
+The code is that of the detectors and of all they stand on, and of the loop that scores a set; a comment, or
+an edit of a command, of a model source or of a page leaves every key as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from pathlib import Path
+
+import torch
+
+from ..core.arrays import FloatArray
+from ..core.code import code_behind, code_digest
+from ..core.errors import FormatError
+from ..core.files import read_tensors, write_tensors
+from ..detectors import Detector
+from ..detectors.spec import DetectorSpec
+from .feature_sets import StoreSet
+from .subject import Subject, head_digest
+
+_FORMAT = "theodolite-scores/1"
+# Where features become scores.
+_CODE = ("detectors", "benchmarks.scoring")
+
+
+class ScoreCache:
+    """Scores of one subject; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None, subject: Subject) -> None:
+        self.folder = folder
+        self.subject = subject
+        self._head = head_digest(subject.head) if folder is not None else ""
+        self._paths: dict[tuple[str, str], Path] = {}
+
+    def read(self, spec: DetectorSpec, name: str) -> FloatArray | None:
+        """The scores of a set, if they are there and whole."""
+        if self.folder is None or not self.path(spec, name).is_file():
+            return None
+        try:
+            tensors, _ = read_tensors(self.path(spec, name), _FORMAT)
+        except FormatError:
+            return None  # damaged: computed again and replaced
+        return tensors["scores"].numpy()
+
+    def write(self, spec: DetectorSpec, name: str, scores: FloatArray) -> None:
+        if self.folder is None:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        about = {"format": _FORMAT, "model": self.subject.name, "entry": spec.label, "set": name}
+        write_tensors(self.path(spec, name), {"scores": torch.from_numpy(scores)}, about)
+
+    def path(self, spec: DetectorSpec, name: str) -> Path:
+        """The file of a spec's scores on a set."""
+        assert self.folder is not None
+        known = self._paths.get((spec.label, name))
+        if known is None:
+            known = self.folder / f"{self._key(spec, name)[:32]}.safetensors"
+            self._paths[spec.label, name] = known
+        return known
+
+    def _key(self, spec: DetectorSpec, name: str) -> str:
+        decides: dict[str, object] = {
+            "code": code_behind(*_CODE),
+            "head": self._head,
+            "fit": self.subject.fit.digest,
+            "rows": self.subject.judged[name].digest,
+            "entry": [spec.name, spec.options, spec.shaping],
+        }
+        if own := _own_code(spec.record.detector):
+            decides["own code"] = own
+        if "store" in spec.options:
+            decides["store"] = StoreSet(Path(str(spec.options["store"]))).digest
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
+def _own_code(detector: type[Detector]) -> str:
+    """Digest of the files of a score that is not one of ours; empty for ours, which the key covers."""
+    package = __name__.split(".")[0]
+    files = {
+        inspect.getsourcefile(part)
+        for part in detector.__mro__
+        if issubclass(part, Detector) and not part.__module__.startswith(f"{package}.")
+    }
+    texts = [Path(file).read_text(encoding="utf-8") for file in sorted(str(file) for file in files)]
+    return " ".join(code_digest(text) for text in texts)

@@ -1,0 +1,29 @@
+"""`theodolite detectors`: every score with its formula and paper."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def detectors() -> None:
+    """List every score: formula, what it needs to be fitted, paper."""
+    Console().print(detectors_table())
+
+
+def detectors_table() -> Table:
+    """One row a score."""
+    from ..detectors import RECOMMENDED, detector_record, list_detectors
+
+    table = Table(title="Scores (higher = more in-distribution)", title_justify="left", show_lines=True)
+    table.add_column("name", no_wrap=True, style="bold")
+    table.add_column("formula")
+    table.add_column("needs")
+    table.add_column("paper")
+    for name in list_detectors():
+        record = detector_record(name)
+        needs = ", ".join(record.detector().needs.names()) or "head only"
+        shown = Text(f"{name}\n(recommended)" if name == RECOMMENDED else name)
+        table.add_row(shown, Text(record.formula), needs, Text(f"{record.paper} ({record.year})"))
+    return table

@@ -1,0 +1,22 @@
+"""Tables: one `Table`, printed on the terminal, as Markdown, as LaTeX or as CSV."""
+
+from .csv import csv_text
+from .latex import latex
+from .markdown import markdown
+from .results import long_table, metric_table, metric_tables
+from .table import Table, TableCell, printed, ranks
+from .terminal import terminal
+
+__all__ = [
+    "Table",
+    "TableCell",
+    "csv_text",
+    "latex",
+    "long_table",
+    "markdown",
+    "metric_table",
+    "metric_tables",
+    "printed",
+    "ranks",
+    "terminal",
+]
