@@ -14,7 +14,9 @@ def choose_detector(detector: Detector | str | None, shaping: str | None = None)
 
     ``shaping`` may stand apart from the text: ``"react:90"``.
     """
-    if isinstance(detector, Detector) and shaping is None:
+    if isinstance(detector, Detector):
+        if shaping is not None:
+            raise InputError(f"shaping={shaping!r} is for a detector by its text: give it to the detector")
         return detector
     if not isinstance(detector, str | None):
         raise InputError(f"detector must be a Detector or its name, got {type(detector).__name__}")
