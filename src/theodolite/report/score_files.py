@@ -53,11 +53,12 @@ class _Parquet:
 
 
 @contextmanager
-def open_sink(path: Path | None) -> Iterator[Sink]:
+def open_sink(path: str | Path | None) -> Iterator[Sink]:
     """A sink for the kind of file that the suffix names; nothing is left behind if it fails."""
     if path is None:
         yield _Nothing()
         return
+    path = Path(path)
     kinds: dict[str, Callable[[Any], Sink]] = {".csv": _Csv, ".jsonl": _JsonLines}
     if path.suffix == ".parquet":
         with replacing(path) as partial, _parquet(partial) as sink:
