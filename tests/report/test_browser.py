@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from sample_report import make_report
-from theodolite.guard.calibration import threshold_at_tpr
-from theodolite.report.page import ReportData, write_report
+from sample_report import SUBJECT, make_result
+from theodolite.benchmarks.measure import result_of_scores
+from theodolite.benchmarks.result import RunResult
+from theodolite.evaluation import Evaluation, threshold_at_tpr
+from theodolite.report.page import write_pages
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -39,12 +42,17 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def data() -> ReportData:
-    return make_report()
+def result() -> RunResult:
+    return make_result()
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, data: ReportData) -> Iterator[tuple[Chrome, str]]:
+def evaluation(result: RunResult) -> Evaluation:
+    return result.evaluations[SUBJECT]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory, result: RunResult) -> Iterator[tuple[Chrome, str]]:
     from selenium.webdriver import Chrome, ChromeOptions
     from selenium.webdriver.chrome.service import Service
 
@@ -56,7 +64,8 @@ def started(tmp_path_factory: pytest.TempPathFactory, data: ReportData) -> Itera
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     chrome = Chrome(options=options, service=Service(DRIVER))
-    yield chrome, write_report(data, folder / "report.html").as_uri()
+    (path,) = write_pages(result, folder)
+    yield chrome, path.as_uri()
     chrome.quit()
 
 
@@ -134,9 +143,11 @@ def test_tabs_show_one_metric_at_a_time(page: Chrome) -> None:
 
 @pytest.mark.parametrize("detector", ["ORA", "coarse", "fine"])
 @pytest.mark.parametrize("ood", ["blur", "noise"])
-def test_the_threshold_counts_like_numpy(page: Chrome, data: ReportData, detector: str, ood: str) -> None:
-    id_scores = data.evaluation.id_scores[detector]
-    ood_scores = data.evaluation.ood_scores[detector][ood]
+def test_the_threshold_counts_like_numpy(
+    page: Chrome, evaluation: Evaluation, detector: str, ood: str
+) -> None:
+    id_scores = evaluation.id_scores[detector]
+    ood_scores = evaluation.ood_scores[detector][ood]
 
     def check(threshold: float) -> None:
         assert text(page, "tpr") == f"{100 * (id_scores >= threshold).mean():.2f}"
@@ -149,10 +160,10 @@ def test_the_threshold_counts_like_numpy(page: Chrome, data: ReportData, detecto
     # It opens at the threshold of FPR95, where the rate shown is the table's number.
     assert current() == threshold_at_tpr(id_scores)
     check(current())
-    cell = data.evaluation.metrics[detector][ood]
-    assert text(page, "fpr") == f"{100 * cell.fpr95:.2f}"
-    assert text(page, "pair-fpr95") == f"{100 * cell.fpr95:.2f} %"
-    assert text(page, "pair-auroc") == f"{100 * cell.auroc:.2f} %"
+    cell = evaluation.metrics[detector][ood]
+    assert text(page, "fpr") == f"{100 * cell['fpr95']:.2f}"
+    assert text(page, "pair-fpr95") == f"{100 * cell['fpr95']:.2f} %"
+    assert text(page, "pair-auroc") == f"{100 * cell['auroc']:.2f} %"
     # Exact halves such as 3.125 % of 96 occur on the way: they too must print as Python prints them.
     shown = run(
         page,
@@ -168,7 +179,32 @@ def test_the_threshold_counts_like_numpy(page: Chrome, data: ReportData, detecto
     assert len({row[1] for row in shown}) > 3
 
 
-def test_the_threshold_moves_by_key_button_and_pointer(page: Chrome, data: ReportData) -> None:
+def test_live_rates_round_as_the_tables_do(page: Chrome, tmp_path: Path) -> None:
+    # 100 · 7/20000 is 0.034999999999999996 in floating point, and 0.035 in the result.
+    counts = [7, 17, 23, 35, 39, 2971]
+    scores = {str(count): {"id_test": np.ones(20), "o": np.arange(20_000) < count} for count in counts}
+    made = result_of_scores(
+        {label: {name: part.astype(float) for name, part in sets.items()} for label, sets in scores.items()},
+        title="halves",
+    )
+    (path,) = write_pages(made, tmp_path)
+    page.get(path.as_uri())
+    for count, shown in zip(counts, column(page, 1), strict=True):
+        choose(page, str(count), "o")
+        assert text(page, "fpr-count") == f"{count:,} of 20,000"
+        assert text(page, "fpr") == shown == f"{made.cell('model', str(count), 'o', 'fpr95').value:.2f}"
+        assert text(page, "pair-fpr95") == f"{shown} %"
+
+
+def test_a_page_without_scores_still_sorts(page: Chrome, result: RunResult, tmp_path: Path) -> None:
+    (path,) = write_pages(RunResult.from_json(result.to_json()), tmp_path)
+    page.get(path.as_uri())
+    assert page.find_elements("id", "threshold") == []
+    page.find_elements("css selector", "#table-fpr95 thead button")[0].click()
+    assert column(page, 0) == ["coarse", "fine", "ORA"]
+
+
+def test_the_threshold_moves_by_key_button_and_pointer(page: Chrome, evaluation: Evaluation) -> None:
     from selenium.webdriver import ActionChains
     from selenium.webdriver.common.keys import Keys
 
@@ -177,7 +213,7 @@ def test_the_threshold_moves_by_key_button_and_pointer(page: Chrome, data: Repor
     slider.send_keys(*[Keys.ARROW_RIGHT] * 3)
     after = float(slider.get_attribute("data-threshold") or "nan")
     assert after > before
-    id_scores = data.evaluation.id_scores["ORA"]
+    id_scores = evaluation.id_scores["ORA"]
     assert text(page, "tpr") == f"{100 * (id_scores >= after).mean():.2f}"
     assert text(page, "tpr") in (slider.get_attribute("aria-valuetext") or "")
     page.find_element("css selector", "[data-tpr='0.9']").click()
@@ -197,8 +233,8 @@ def test_curves_and_thumbnails_are_there(page: Chrome) -> None:
     assert len(page.find_elements("css selector", "#roc path.chosen")) == 1
     widths = run(page, "return [...document.images].map(image => image.complete && image.naturalWidth)")
     assert widths == [112] * 7
-    assert len(page.find_elements("css selector", "#suspicious .card svg.triangle")) == 4
-    assert len(page.find_elements("css selector", "#deceptive .card svg.triangle")) == 3
+    assert len(page.find_elements("css selector", "#suspicious .sample svg.triangle")) == 4
+    assert len(page.find_elements("css selector", "#deceptive .sample svg.triangle")) == 3
 
 
 def contrast(first: list[int], second: list[int]) -> float:
@@ -222,15 +258,15 @@ def test_both_colour_schemes_are_readable(page: Chrome, scheme: str) -> None:
         )
         return [int(part) for part in found[:3]]
 
-    paper, card = colour("body", "backgroundColor"), colour(".card", "backgroundColor")
+    paper, surface = colour("body", "backgroundColor"), colour(".sample", "backgroundColor")
     assert (sum(paper) < 150) == (scheme == "dark")
     assert contrast(colour("body", "color"), paper) > 7
     for selector, ground in (
         (".lead", paper),
         ("#tpr", paper),
         ("#fpr", paper),
-        (".facts", card),
-        ("td small", card),
+        (".facts", surface),
+        ("td small", surface),
     ):
         assert contrast(colour(selector, "color"), ground) > 4.5, selector
     page.find_element("id", "theme").click()

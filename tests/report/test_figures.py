@@ -14,9 +14,9 @@ from matplotlib.text import Text
 from PIL import Image
 
 import theodolite as th
-from sample_report import make_evaluation
+from sample_report import SUBJECT, make_evaluation, make_result
 from synthetic import make_problem
-from theodolite.evaluation.metrics import auroc
+from theodolite.evaluation import auroc
 from theodolite.report import figures
 from theodolite.report.figures.curves import roc_points
 from theodolite.report.figures.histograms import bin_edges
@@ -38,7 +38,7 @@ def test_score_histograms_name_every_pair_and_its_metrics() -> None:
     for name, cells in evaluation.metrics.items():
         assert name in shown
         for ood, cell in cells.items():
-            assert f"{ood}: FPR95 {100 * cell.fpr95:.1f}, AUROC {100 * cell.auroc:.1f}" in shown
+            assert f"{ood}: FPR95 {100 * cell['fpr95']:.1f}, AUROC {100 * cell['auroc']:.1f}" in shown
     for word in ("made ID against OOD", "ID", "OOD"):
         assert word in shown
     assert len(figures.score_histograms(evaluation, detectors=["ORA"], title="").axes) == 2
@@ -82,7 +82,7 @@ def test_roc_curves_enclose_the_auroc() -> None:
         assert legend is not None
         labels = {text.get_text() for text in legend.get_texts()}
         assert labels == {
-            f"{name} {100 * evaluation.metrics[name][ood].auroc:.1f}" for name in evaluation.metrics
+            f"{name} {100 * evaluation.metrics[name][ood]['auroc']:.1f}" for name in evaluation.metrics
         }
         # Every curve ends where everything is accepted.
         assert all(points(line)[-1] == (1, 1) for line in panel.lines)
@@ -96,22 +96,24 @@ def test_ensemble_histograms_stand_side_by_side() -> None:
     ).axes) == 2  # fmt: skip
 
 
-def test_fpr_bars_are_sorted_with_published_ticks() -> None:
-    evaluation = make_evaluation()
-    published = {("ORA", "average", "fpr95"): 42.0, ("ORA", "blur", "fpr95"): 1.0}
-    figure = figures.fpr_bars(evaluation, published=published, title="FPR95 by method")
+@pytest.mark.parametrize(("metric", "sign", "word"), [("fpr95", -1, "lower"), ("auroc", 1, "higher")])
+def test_metric_bars_are_sorted_with_published_ticks(metric: str, sign: int, word: str) -> None:
+    result = make_result()
+    figure = figures.metric_bars(result, SUBJECT, metric=metric, title="by detector")
     (panel,) = figure.axes
     order = [label.get_text() for label in panel.get_yticklabels()]
-    values = [evaluation.average(name, "fpr95") for name in order]
-    assert values == sorted(values, reverse=True)
+    values = [result.cell(SUBJECT, name, "average", metric).value for name in order]
+    assert [sign * value for value in values] == sorted(sign * value for value in values), "the best on top"
     widths = [bar.get_width() for bar in panel.patches if isinstance(bar, Rectangle)]
-    assert widths == pytest.approx([100 * value for value in values])
-    (ticks,) = panel.lines
-    assert points(ticks) == [(42.0, order.index("ORA"))]
-    assert "published" in words(figure)
-    assert "average" in panel.get_xlabel()
-    alone = figures.fpr_bars(evaluation, ood="blur", title="")
-    assert alone.axes[0].get_legend() is None
+    assert widths == values
+    assert panel.get_xlabel() == f"{metric.upper()} in % (average), {word} is better"
+    ticks = [point for line in panel.lines for point in points(line)]
+    assert ticks == ([(98.7, order.index("ORA"))] if metric == "auroc" else [])
+    assert ("published" in words(figure)) == (metric == "auroc")
+    alone = figures.metric_bars(result, SUBJECT, ood="blur", detectors=["fine", "ORA"], title="")
+    (panel,) = alone.axes
+    assert {label.get_text() for label in panel.get_yticklabels()} == {"fine", "ORA"}
+    assert [x for line in panel.lines for x, _ in points(line)] == [12.34]
 
 
 def test_bins_hold_what_is_infinite_or_constant() -> None:
@@ -122,7 +124,7 @@ def test_bins_hold_what_is_infinite_or_constant() -> None:
 
 
 def test_files_are_png_and_svg_on_white(tmp_path: Path) -> None:
-    view = figures.TriangleView("a sample", angle=0.6, distance=1.0, centre_distance=0.2, height=2.0)
+    view = figures.TriangleView(title="a sample", angle=0.6, distance=1.0, centre_distance=0.2, height=2.0)
     figure = figures.triangles([view, view])
     assert "θ = 34.4°" in words(figure)
     png, svg = figures.save(figure, tmp_path / "new" / "vit.b16")

@@ -1,122 +1,131 @@
-"""The report as text: its numbers are the metrics, it needs nothing outside, and nothing gets out."""
+"""A page as text: its numbers are the result's, it needs nothing outside, and nothing gets out."""
 
 from __future__ import annotations
 
 import base64
-import dataclasses
-import json
+import hashlib
+import math
 import re
-from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from sample_report import PUBLISHED, make_report
-from theodolite.evaluation.evaluation import Evaluation
-from theodolite.evaluation.metrics import evaluate
-from theodolite.report.page import ReportData, SampleCard, write_report
-from theodolite.report.page.samples import triangle_svg
-from theodolite.report.page.scores import MOST, thinned
-from theodolite.report.page.tables import METRIC_VIEWS, marks
-from theodolite.report.page.write import render
-
-
-class Page(HTMLParser):
-    """What a browser would find: tables as rows of (value, tag, published), and every reference."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[list[str]]]] = {}
-        self.references: list[str] = []
-        self.scripts: list[str] = []
-        self.tags: list[str] = []
-        self._cell: list[str] | None = None
-        self._table = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        self.tags.append(tag)
-        self.references += [values[name] or "" for name in ("src", "href") if name in values]
-        if tag == "script":
-            self.scripts.append("")
-        if tag == "div" and values.get("class") == "table":
-            self._table = (values["id"] or "").removeprefix("table-")
-            self.tables[self._table] = []
-        elif tag == "tr":
-            self.tables[self._table].append([])
-        elif tag in ("td", "th"):
-            self._cell = []
-            self.tables[self._table][-1].append(self._cell)
-        elif self._cell is not None and tag in ("b", "u"):
-            self._cell.append(f"<{tag}>")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("td", "th"):
-            self._cell = None
-
-    def handle_data(self, text: str) -> None:
-        if self.scripts and self.tags[-1] == "script":
-            self.scripts[-1] += text
-        if self._cell is not None and text.strip():
-            self._cell.append(text.strip())
-
-    @property
-    def scores(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.scripts[0])
-        return found
+from report_parser import ParsedPage
+from sample_report import PUBLISHED, SUBJECT, make_page, make_result
+from theodolite.benchmarks.cells import PublishedValue
+from theodolite.benchmarks.measure import Intervals, result_of_scores
+from theodolite.benchmarks.result import RunResult, SubjectFacts
+from theodolite.benchmarks.telling import TellingSample, Triangle
+from theodolite.core.errors import InputError
+from theodolite.evaluation import Metric, evaluate, list_metrics, metrics, register_metric
+from theodolite.report.page import Page, render
+from theodolite.report.page.explorer import MOST, thinned
+from theodolite.report.page.triangle import drawing
+from theodolite.report.tables import ranks
 
 
 def unpack(packed: dict[str, str]) -> np.ndarray:
     return np.frombuffer(base64.b64decode(packed["data"]), "<" + packed["type"]).astype(np.float64)
 
 
-@pytest.mark.parametrize("digits", [1, 2])
-def test_the_tables_are_the_metrics_to_the_printed_digit(digits: int) -> None:
-    data = make_report(digits)
-    page = Page(render(data))
-    assert list(page.tables) == [view.name for view in METRIC_VIEWS]
-    for view in METRIC_VIEWS:
-        head, *rows = page.tables[view.name]
+def printed(share: float) -> str:
+    # Rounded as in the results first, so that a tie such as 14.855 falls to the same side everywhere.
+    return f"{round(100 * share, 6):.2f}"
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def test_the_tables_are_the_metrics_to_the_printed_digit() -> None:
+    page = make_page()
+    evaluation = page.evaluation
+    assert evaluation is not None
+    found = ParsedPage(render(page))
+    assert list(found.tables) == [metric.name for metric in list_metrics()]
+    for name, (head, *rows) in found.tables.items():
         assert [cell[0] for cell in head] == ["detector", "blur", "noise", "average"]
         assert [row[0][0] for row in rows] == ["ORA", "coarse", "fine"]
         for row in rows:
-            name = row[0][0]
+            label = row[0][0]
             for column, cell in zip(("blur", "noise", "average"), row[1:], strict=True):
-                cells = data.evaluation.metrics[name]
                 value = (
-                    float(np.mean([getattr(m, view.name) for m in cells.values()]))
+                    evaluation.average(label, name)
                     if column == "average"
-                    else getattr(cells[column], view.name)
+                    else evaluation.metrics[label][column][name]
                 )
-                published = PUBLISHED.get((name, column, view.name))
-                expected = [f"{100 * value:.{digits}f}"]
-                expected += [] if published is None else [f"{published:.{digits}f}"]
+                published = PUBLISHED.get((label, column, name))
+                expected = [printed(value), *([] if published is None else [published])]
                 assert [text for text in cell if not text.startswith("<")] == expected
 
 
 def test_best_is_bold_and_second_underlined_as_printed() -> None:
-    assert marks(["10.0", "20.0", "10.0", "30.0"], True) == ["best", "second", "best", ""]
-    assert marks(["10.0", "20.0", "9.5"], False) == ["second", "best", ""]
-    assert marks(["10.0"], True) == [""]
-    rows = Page(render(make_report())).tables["fpr95"][1:]
-    column = {row[0][0]: row[1] for row in rows}
-    best = min(column, key=lambda name: float(next(t for t in column[name] if t[0] != "<")))
-    assert column[best][0] == "<b>"
+    assert ranks(["10.0", "20.0", "10.0", "30.0"], lower_is_better=True) == [1, 2, 1, 0]
+    assert ranks(["10.0", "20.0", "9.5"], lower_is_better=False) == [2, 1, 0]
+    assert ranks(["10.0"], lower_is_better=True) == [0]
+    tables = ParsedPage(render(make_page())).tables
+    for metric in list_metrics():
+        for place in (1, 2, 3):
+            column = [row[place] for row in tables[metric.name][1:]]
+            values = [float(next(text for text in cell if text[0] != "<")) for cell in column]
+            best, *others = sorted(set(values), reverse=not metric.lower_is_better)
+            for cell, value in zip(column, values, strict=True):
+                tag = "<b>" if value == best else "<u>" if value in others[:1] else None
+                assert (cell[0] if cell[0].startswith("<") else None) == tag
+
+
+def test_intervals_stand_below_and_doubtful_values_are_marked() -> None:
+    result = make_result(Intervals(20))
+    text = render(make_page(result))
+    for cell in result.cells:
+        if cell.interval is not None:
+            assert f"[{cell.interval.low:.2f}, {cell.interval.high:.2f}]" in text
+    tabled = len(list_metrics(tabled=True))
+    assert text.count('title="bootstrap interval"') == 3 * 3 * tabled
+    assert text.count("Below it [bootstrap interval].") == tabled
+    assert "contradicts itself" not in text
+    other = PublishedValue("13.00", "other table", "ORA", "blur")
+    cells = [
+        replace(cell, published=(*cell.published, other)) if cell.published else cell for cell in result.cells
+    ]
+    marked = ParsedPage(render(make_page(replace(result, cells=tuple(cells)))))
+    assert "12.34†" in marked.tables["fpr95"][1][1]
+    assert sum("contradicts itself" in text for text in marked.texts) == tabled
+    plain = render(make_page(replace(result, cells=tuple(replace(cell, published=()) for cell in cells))))
+    assert "as published" not in plain
+    assert 'title="published"' not in plain
+
+
+def test_a_metric_from_outside_has_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_metrics", dict(metrics._metrics))
+    before = make_result()
+    register_metric(Metric("half", "Half", True, "always one half", lambda _: np.asarray(0.5), tabled=True))
+    found = ParsedPage(render(make_page()))
+    assert found.tables["half"][1][1][-1] == "50.00"
+    assert "average Half ↓" in found.texts
+    assert any(text.startswith("Half ↓ in %: always one half.") for text in found.texts)
+    assert found.scores["detectors"][0]["metrics"]["half"] == ["50.00", "50.00"]
+    assert "half" not in ParsedPage(render(make_page(before))).tables, "made before, it has no such cells"
+
+
+# ---------------------------------------------------------------------- scores
 
 
 def test_embedded_scores_give_the_exact_metrics() -> None:
-    data = make_report()
-    embedded = Page(render(data)).scores
+    page = make_page()
+    evaluation = page.evaluation
+    assert evaluation is not None
+    embedded = ParsedPage(render(page)).scores
     assert embedded["ood"] == ["blur", "noise"]
     for entry in embedded["detectors"]:
         name = entry["name"]
         assert entry["id"]["type"] == ("f4" if name == "ORA" else "f8")
         for place, ood in enumerate(embedded["ood"]):
             pair = unpack(entry["id"]), unpack(entry["ood"][place])
-            assert evaluate(*pair) == data.evaluation.metrics[name][ood]
+            assert evaluate(*pair) == evaluation.metrics[name][ood]
+            for metric in ("fpr95", "auroc"):
+                assert entry["metrics"][metric][place] == printed(evaluation.metrics[name][ood][metric])
 
 
 def test_large_sets_are_thinned_and_the_page_says_so() -> None:
@@ -126,95 +135,190 @@ def test_large_sets_are_thinned_and_the_page_says_so() -> None:
     assert len(kept) == MOST
     for threshold in np.quantile(many, [0.001, 0.05, 0.5, 0.999]):
         assert abs((kept >= threshold).mean() - (many >= threshold).mean()) <= 1 / MOST
-    evaluation = Evaluation({"s": many}, {"s": {"few": few}}, {"s": {"few": evaluate(many, few)}})
-    text = render(ReportData(title="large", evaluation=evaluation, id_name="many"))
+    result = result_of_scores({"s": {"id_test": many, "few": few}}, title="large")
+    text = render(Page(result=result, subject="model", id_name="many"))
     assert f"many ({3 * MOST:,})" in text
     assert "order statistics" in text
-    assert "order statistics" not in render(make_report())
+    assert "order statistics" not in render(make_page())
 
 
-def test_the_page_refers_to_nothing_outside(tmp_path: Path) -> None:
-    path = write_report(make_report(), tmp_path / "new" / "report.html")
-    text = path.read_text(encoding="utf-8")
+def test_infinite_and_constant_scores_still_make_a_page() -> None:
+    flat = np.ones(3)
+    scores = {
+        "a": {"id_test": np.array([np.inf, 1.0, 2.0]), "o": np.array([-np.inf, 0.0])},
+        "b": {"id_test": flat, "o": flat},
+    }
+    found = ParsedPage(render(Page(result=result_of_scores(scores, title="t"), subject="model")))
+    for entry in found.scores["detectors"]:
+        low, high = entry["range"]
+        assert low < high
+    # One OOD set is its own average: the column is left out.
+    assert [cell[0] for cell in found.tables["fpr95"][0]] == ["detector", "o"]
+
+
+# ---------------------------------------------------------------------- the page itself
+
+
+def test_the_page_refers_to_nothing_outside() -> None:
+    text = render(make_page())
     assert "http://" not in text
     assert "https://" not in text
     assert "@import" not in text
     assert "url(" not in text
-    for reference in Page(text).references:
+    found = ParsedPage(text)
+    for reference in found.references:
         assert reference.startswith(("data:", "#"))
-    assert "default-src 'none'" in text
     assert len(text) < 200_000
 
 
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&$title <!--"
+def test_only_the_pages_own_style_and_script_may_run() -> None:
+    found = ParsedPage(render(make_page()))
+
+    def digest(content: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+    (style,) = found.styles
+    assert dict(part.split(" ", 1) for part in found.policy.split("; ")) == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "style-src": digest(style),
+        "script-src": digest(found.scripts[-1]),
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&$title {{ title }} <!--"
+
+
+def hostile_result() -> RunResult:
+    scores = np.arange(10.0)
+    sample = TellingSample(0, HOSTILE, 1.0, HOSTILE, HOSTILE, truth=HOSTILE, picture=Image.new("L", (2, 2)))
+    plain = result_of_scores(
+        {HOSTILE: {"id_test": scores, HOSTILE: scores}}, title=HOSTILE, subject=HOSTILE, command=HOSTILE
+    )
+    facts = SubjectFacts(HOSTILE, 2, 2, 50.0, {HOSTILE: 1}, {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE})
+    return replace(
+        plain,
+        subjects={HOSTILE: facts},
+        refused={HOSTILE: {HOSTILE: HOSTILE}},
+        versions={HOSTILE: HOSTILE},
+        telling={HOSTILE: [sample, replace(sample, data_set="id_test")]},
+    )
 
 
 def test_names_cannot_break_out_of_the_page() -> None:
-    plain = make_report()
-    scores = np.arange(10.0)
-    evaluation = Evaluation(
-        {HOSTILE: scores}, {HOSTILE: {HOSTILE: scores}}, {HOSTILE: {HOSTILE: evaluate(scores, scores)}}
-    )
-    card = SampleCard(
-        id=HOSTILE, score=1.0, predicted=HOSTILE, truth=HOSTILE, data_set=HOSTILE, image_png=b"png"
-    )
-    hostile = dataclasses.replace(
-        plain,
-        title=HOSTILE,
-        summary=[HOSTILE],
-        evaluation=evaluation,
+    page = Page(
+        result=hostile_result(),
+        subject=HOSTILE,
         id_name=HOSTILE,
-        suspicious_id=[card],
-        deceptive_ood=[card],
-        environment={HOSTILE: HOSTILE},
-        provenance={HOSTILE: HOSTILE},
-        command=HOSTILE,
+        summary=[HOSTILE],
+        provenance={"seed" + HOSTILE: HOSTILE},
+        highlight=HOSTILE,
     )
-    page = Page(render(hostile))
-    assert page.tags.count("script") == 2
-    assert page.tags.count("img") == 2
-    assert page.scores["detectors"][0]["name"] == HOSTILE
-    assert page.tables["fpr95"][1][0] == [HOSTILE]
+    found = ParsedPage(render(page))
+    assert found.tags.count("script") == 2
+    assert found.tags.count("img") == 2
+    assert found.scores["detectors"][0]["name"] == HOSTILE
+    assert found.tables["fpr95"][1][0] == [HOSTILE]
+    as_text = " ".join(HOSTILE.split())
+    for place in (as_text, f"{as_text} is left out: {as_text}", f"{as_text} is missing: {as_text}"):
+        assert place in found.texts
+    # Title twice, command, column heads, two options, samples, provenance, environment: as they are.
+    assert sum(as_text in text for text in found.texts) >= 25
+
+
+def test_what_a_run_says_of_itself_is_on_its_page() -> None:
+    plain = make_result()
+    facts = plain.subjects[SUBJECT]
+    result = replace(
+        plain,
+        subjects={SUBJECT: replace(facts, missing={"fog": "no such folder"}), "another": facts},
+        refused={SUBJECT: {"KNN": "no bank"}, "another": {"MSP": "no logits"}},
+    )
+    found = ParsedPage(render(make_page(result)))
+    for text in (
+        "A small run: made",
+        "Made features, three scores.",
+        "id_fit 1,300, id_test 120, blur 120, noise 96",
+        "KNN is left out: no bank",
+        "fog is missing: no such folder",
+        "91.25 %",
+        "accuracy on made ID",
+        "theodolite bench",
+        "0123abcd",
+        "PyTorch",
+        "threads",
+    ):
+        assert text in found.texts, text
+    assert not any("no logits" in text for text in found.texts)
+    averages = [cell for cell in result.cells if (cell.ood, cell.metric) == ("average", "fpr95")]
+    best = min(averages, key=lambda cell: cell.value)
+    place = found.texts.index("average FPR95 ↓")
+    assert found.texts[place + 1 : place + 3] == [f"{best.value:.2f} %", f"{best.detector}, best of 3"]
+
+
+def test_a_result_read_from_a_file_has_its_tables_but_no_threshold() -> None:
+    result = make_result(Intervals(20))
+    read = RunResult.from_json(result.to_json())
+    whole, found = ParsedPage(render(make_page(result))), ParsedPage(render(make_page(read)))
+    assert found.tables == whole.tables
+    assert "120" in found.texts, "how many ID samples there were"
+    assert "Threshold" in whole.texts
+    assert not {"Threshold", "Most suspicious ID", "threads"} & set(found.texts)
+    assert "PyTorch" in found.texts
+    assert found.tags.count("script") == 1
+
+
+def test_a_page_of_a_model_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="did you mean 'made'"):
+        Page(result=make_result(), subject="mode")
+
+
+# ---------------------------------------------------------------------- samples
 
 
 def test_samples_carry_thumbnail_class_angle_and_triangle() -> None:
-    data = make_report()
-    text = render(data)
+    page = make_page()
+    text = render(page)
+    assert page.evaluation is not None
     assert text.count("data:image/png;base64,") == 7
     assert text.count('<svg class="triangle"') == 7
-    first = data.suspicious_id[0]
-    assert first.score == data.evaluation.id_scores["ORA"].min()
-    assert first.angle == pytest.approx(first.score, rel=1e-5)
-    assert f"θ = {np.degrees(first.angle or 0):.1f}°" in text
+    first, deceptive = page.result.telling[SUBJECT][0], page.result.telling[SUBJECT][4]
+    assert first.triangle is not None
+    assert first.score == page.evaluation.id_scores["ORA"].min()
+    assert first.triangle.angle == pytest.approx(first.score, rel=1e-5)
+    assert f"θ = {np.degrees(first.triangle.angle):.1f}°" in text
     assert re.search(r"read as <strong>class \d</strong>", text)
-    assert data.deceptive_ood[0].score == data.evaluation.ood_scores["ORA"]["blur"].max()
+    assert deceptive.score == page.evaluation.ood_scores["ORA"]["blur"].max()
+    _, suspicious, deceptive_part = re.split('<section id="(?:suspicious|deceptive)">', text)
+    assert suspicious.count('<li class="sample">') == 4
+    assert deceptive_part.count('<li class="sample">') == 3
+
+
+def test_a_sample_without_triangle_or_picture_shows_its_score() -> None:
+    plain = TellingSample(row=3, id="#3", score=1.25, predicted="cat", data_set="id_test", truth="dog")
+    result = replace(make_result(), telling={SUBJECT: [plain]})
+    text = render(make_page(result))
+    assert "score 1.25" in text
+    assert '<span class="wrong">is dog</span>' in text
+    assert "<img" not in text
+    assert 'class="triangle"' not in text
+    assert "Most deceptive OOD" not in text
+    assert "Most suspicious ID" not in render(make_page(replace(result, telling={})))
 
 
 def test_a_triangle_is_drawn_to_scale_or_not_at_all() -> None:
-    plain = SampleCard(id="1", score=1.0, predicted="a", data_set="d")
-    card = dataclasses.replace(plain, angle=np.pi / 4, distance=1.0, centre_distance=0.0, height=1.0)
-    drawn = triangle_svg(card)
-    (zx, zy), (cx, cy), (px, py) = (
-        tuple(map(float, point.split()))
-        for point in re.findall(r'class="side" d="M(.*?)L(.*?)L(.*?)"', drawn)[0]
-    )
+    sides = Triangle(angle=math.pi / 4, distance=1.0, centre_distance=0.0, height=1.0)
+    drawn = drawing(sides)
+    assert drawn is not None
+    (zx, zy), (cx, cy), (px, py) = drawn.feature, drawn.centre, drawn.projection
     assert px - zx == pytest.approx(cy - py, abs=0.2)
     assert (zy, px) == (py, cx)
-    assert triangle_svg(dataclasses.replace(card, height=None)) == ""
-    assert "nan" not in triangle_svg(dataclasses.replace(card, distance=0.0, height=0.0))
-
-
-def test_infinite_and_constant_scores_still_make_a_page() -> None:
-    id_scores, ood_scores = np.array([np.inf, 1.0, 2.0]), np.array([-np.inf, 0.0])
-    flat = np.ones(3)
-    evaluation = Evaluation(
-        {"a": id_scores, "b": flat},
-        {"a": {"o": ood_scores}, "b": {"o": flat}},
-        {"a": {"o": evaluate(id_scores, ood_scores)}, "b": {"o": evaluate(flat, flat)}},
-    )
-    page = Page(render(ReportData(title="t", evaluation=evaluation, id_name="i")))
-    for entry in page.scores["detectors"]:
-        low, high = entry["range"]
-        assert low < high
-    # One OOD set is its own average: the column is left out.
-    assert [cell[0] for cell in page.tables["fpr95"][0]] == ["detector", "o"]
+    assert drawn.degrees == "45.0"
+    for lost in (math.nan, math.inf):
+        assert drawing(replace(sides, height=lost)) is None
+        assert drawing(replace(sides, angle=lost)) is None
+    point = drawing(replace(sides, distance=0.0, height=0.0))
+    assert point is not None
+    assert "nan" not in str(point)

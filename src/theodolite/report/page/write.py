@@ -10,7 +10,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
 
 from ..._version import __version__
 from ...benchmarks.result import RunResult
@@ -71,7 +70,8 @@ def render(page: Page) -> str:
     threshold = explorer(page)
     style = _asset("report.css")
     script = _asset("page.js") + ("" if threshold is None else _asset("explorer.js"))
-    return _templates().get_template("report.html").render(
+    template = _templates().get_template("report.html")
+    return template.render(
         title=page.title,
         notes=page.notes,
         headlines=headlines(page),
@@ -81,11 +81,11 @@ def render(page: Page) -> str:
         command=page.result.command,
         entries={"Provenance": page.origin, "Environment": environment(page.result)},
         version=__version__,
-        style=Markup(style),
+        style=style,
         style_digest=_digest(style),
-        script=Markup(script),
+        script=script,
         script_digest=_digest(script),
-    )  # fmt: skip
+    )
 
 
 @cache
