@@ -10,6 +10,7 @@ from PIL import Image
 from rich.console import Console
 from safetensors import safe_open
 
+from theodolite.cli.demo import _photos as photos_or_reason
 from theodolite.core.errors import InputError, MissingExtraError
 from theodolite.demo.photos import GUARD, judge, judge_photos
 from theodolite.guard import Guard
@@ -75,14 +76,14 @@ def test_the_demo_goes_on_without_the_network(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Guard, "load", absent)
     console = Console(record=True, width=200)
-    assert judge_photos(tmp_path, console) == []
+    assert photos_or_reason(tmp_path, console) == []
     assert "pip install 'theodolite[demo]'" in console.export_text()
 
 
 def test_the_demo_writes_the_sheet(guard: Guard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("skimage", reason="pip install 'theodolite[demo]'")
     monkeypatch.setattr(Guard, "load", lambda _: guard)
-    console = Console(record=True, width=200)
-    (sheet,) = judge_photos(tmp_path, console)
-    assert sheet == tmp_path / "contact-sheet.png"
-    assert "18 pictures of scikit-image: 12 flagged as OOD" in console.export_text()
+    photos = judge_photos(tmp_path)
+    assert photos.sheet == tmp_path / "contact-sheet.png"
+    assert photos.sheet.is_file()
+    assert "18 pictures of scikit-image: 12 flagged as OOD" in photos.line
