@@ -14,7 +14,8 @@ from scipy.stats import beta
 from theodolite.core.arrays import as_scores
 from theodolite.core.errors import InputError
 from theodolite.evaluation.metrics import fpr_at_tpr
-from theodolite.guard.calibration import Calibration, threshold_at_tpr
+from theodolite.evaluation import threshold_at_tpr
+from theodolite.guard import Calibration
 
 
 def test_threshold_accepts_the_share_it_says() -> None:

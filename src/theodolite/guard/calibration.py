@@ -22,14 +22,6 @@ from ..core.errors import InputError
 _BISECTIONS = 50
 
 
-def threshold_at_tpr(id_scores: ArrayLike, tpr: float = 0.95) -> float:
-    """The highest λ such that at least ``tpr`` of the ID scores satisfy s ≥ λ."""
-    if not 0 < tpr <= 1:
-        raise InputError(f"tpr must lie in (0, 1], got {tpr}")
-    scores = np.sort(as_scores(id_scores, "id_scores"))[::-1]
-    return float(scores[math.ceil(tpr * len(scores) - 1e-9) - 1])
-
-
 def check_rate(false_alarm_rate: float) -> None:
     if not 0 < false_alarm_rate < 1:
         raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate}")
