@@ -13,8 +13,7 @@ from scipy.stats import beta
 
 from theodolite.core.arrays import as_scores
 from theodolite.core.errors import InputError
-from theodolite.evaluation.metrics import fpr_at_tpr
-from theodolite.evaluation import threshold_at_tpr
+from theodolite.evaluation import fpr_at_tpr, threshold_at_tpr
 from theodolite.guard import Calibration
 
 
