@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from theodolite.published import Cell, list_tables, load_table
+from theodolite.published import PublishedCell, list_tables, load_table
 
 
-def all_cells() -> Iterator[Cell]:
+def all_cells() -> Iterator[PublishedCell]:
     for name in list_tables():
         yield from load_table(name).cells()
 
 
-def cell(table: str, row: str, column: str) -> Cell:
+def cell(table: str, row: str, column: str) -> PublishedCell:
     (found,) = (c for c in load_table(table).cells() if (c.row, c.column) == (row, column))
     return found
 
 
-def has(found: Cell, kind: str) -> bool:
+def has(found: PublishedCell, kind: str) -> bool:
     return any(caveat.kind == kind for caveat in found.caveats)

@@ -17,26 +17,24 @@ from safetensors.torch import load_file, save_file
 
 from command_server import run
 from made_folders import CLASSES, WIDTH, make_folder
-from theodolite.benchmarks import subject as subjects
+from theodolite.benchmarks import extraction
+from theodolite.benchmarks import run as run_bench
+from theodolite.benchmarks.extraction import Extraction
+from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.benchmarks.feature_sets import FileSet
 from theodolite.benchmarks.protocols import own_protocol
-from theodolite.benchmarks.results import Intervals
-from theodolite.benchmarks.runner import run as run_bench
 from theodolite.benchmarks.scoring import Scorer
-from theodolite.benchmarks.subject import Extraction, from_folder
 from theodolite.cli.bench import command_line
 from theodolite.core.errors import FormatError, InputError
 from theodolite.detectors import _registry as registry
-from theodolite.detectors.spec import parse_entries
-from theodolite.evaluation.evaluation import head_accuracy
+from theodolite.detectors.spec import parse_specs
+from theodolite.evaluation import head_accuracy
 from theodolite.models.nets.lenet import LeNet5
 from theodolite.models.training import train
 from theodolite.paper.experiments.pictures import digest_of
 from theodolite.report import figures
-from theodolite.report.forms import csv_text, latex, markdown, terminal_table
-from theodolite.report.grid import grids, printed
-from theodolite.report.page.tables import metric_tables
-from theodolite.report.run_page import _names, report_data
+from theodolite.report.documents import result_document
+from theodolite.report.tables import csv_text, latex, long_table, metric_tables, terminal
 
 MODEL = "python:small_models:Tiny?mean=0&size=8"
 
@@ -60,23 +58,23 @@ def test_a_checkpoint_of_ones_own_is_not_the_papers_network(
         np.savez(tmp_path / f"{name}.npz", images=pixels, labels=np.arange(30) % 3)
     paths = {name: str(tmp_path / f"{name}.npz") for name in ("fit", "test", "far")}
     chosen = own_protocol(test=paths["test"], fit=paths["fit"], ood={"far": paths["far"]})
-    monkeypatch.setattr(subjects, "backbone_of", lambda _spec: "resnet50")
-    extraction = Extraction(chosen, tmp_path / "cache", None)
-    assert extraction.subject(MODEL).backbone == "resnet50"
-    assert extraction.subject(MODEL, tmp_path / "mine.safetensors").backbone is None
+    monkeypatch.setattr(extraction, "backbone_of", lambda _spec: "resnet50")
+    made = Extraction(chosen, tmp_path / "cache", None)
+    assert made.subject(MODEL).backbone == "resnet50"
+    assert made.subject(MODEL, tmp_path / "mine.safetensors").backbone is None
 
 
 def test_scores_from_another_bank_are_not_reused(tmp_path: Path) -> None:
     """The entry is the same, the store behind it is not."""
     bench = from_folder(make_folder(tmp_path / "f"))
     pixels = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
-    entries = parse_entries([f"knn?k=5&store={tmp_path / 'bank'}"])
+    specs = parse_specs([f"knn?k=5&store={tmp_path / 'bank'}"])
     keys = []
     for images in (pixels, 255 - pixels):
         np.savez(tmp_path / "bank.npz", images=images, labels=np.arange(60) % 3)
         made = run("extract", "--model", MODEL, "--data", tmp_path / "bank.npz", "-o", tmp_path / "bank")
         assert made.code == 0, made.err
-        keys.append(Scorer(bench, entries, cache=tmp_path)._path(entries[0], "svhn"))
+        keys.append(Scorer(bench, specs, cache=tmp_path).cache.path(specs[0], "svhn"))
         (tmp_path / "bank").rename(tmp_path / f"bank-{len(keys)}")
     assert keys[0] != keys[1]
 
@@ -101,7 +99,7 @@ def test_an_edited_score_of_ones_own_is_computed_again(tmp_path: Path) -> None:
         module = importlib.util.module_from_spec(spec)
         sys.modules["edited"] = module
         spec.loader.exec_module(module)
-        scores = Scorer(bench, parse_entries(["edited"]), cache=tmp_path / "cache").run()
+        scores = Scorer(bench, parse_specs(["edited"]), cache=tmp_path / "cache").run()
         values.append(scores.values["Edited"]["svhn"])
     for table in (registry._records, registry._by_spelling):
         table.pop("edited")
@@ -128,7 +126,7 @@ def test_an_ensemble_of_permuted_samples_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="same samples of id_test"):
         run_bench(
             [from_folder(folder) for folder in folders],
-            parse_entries(["msp"]),
+            parse_specs(["msp"]),
             title="",
             command="",
             ensemble=True,
@@ -161,11 +159,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_names_stay_text_in_every_form(hostile: Path, tmp_path: Path) -> None:
-    outcome = run_bench(
-        [from_folder(hostile)], parse_entries(["msp", "ora"]), title="`t` <b>", command="run `x`"
+    result = run_bench(
+        [from_folder(hostile)], parse_specs(["msp", "ora"]), title="`t` <b>", command="run `x`"
     )
-    results = outcome.results
-    tex, text = latex(results), markdown(results)
+    tex, text = "\n".join(map(latex, metric_tables(result))), result_document(result)
     assert r"a\textbackslash{}input\{x\}\textasciicircum{}2\textasciitilde{}\$" in tex
     assert r"\input" not in tex
     assert "<script>" not in text
@@ -174,10 +171,10 @@ def test_names_stay_text_in_every_form(hostile: Path, tmp_path: Path) -> None:
     header = next(line for line in text.splitlines() if line.startswith("| score"))
     assert header.replace(r"\|", "").count("|") == 2 + len(NAMES) + 1
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(terminal_table(grids(results)[0]))
+    console.print(terminal(metric_tables(result)[0]))
     assert "fog[a]" in console.export_text()
-    assert all(name in csv_text(results) for name in NAMES)
-    found = report_data(outcome, results["cells"][0]["model"]).evaluation
+    assert all(name in csv_text(long_table(result)) for name in NAMES)
+    found = result.evaluations[result.subject_names[0]]
     for made in (figures.score_histograms(found, title="$x"), figures.roc_curves(found, title=NAMES[0])):
         assert figures.save(made, tmp_path / "figure", suffixes=(".png",))[0].is_file()
 
@@ -193,11 +190,6 @@ def test_reserved_names_and_broken_descriptions_are_refused(tmp_path: Path) -> N
     with pytest.raises(InputError, match="cannot be called 'average'"):
         from_folder(folder)
     assert from_folder(make_folder(tmp_path / "g")).head.classes == CLASSES
-
-
-def test_reports_of_models_that_are_spelt_alike() -> None:
-    names = _names(["a:b", "a b", "c", "a/b"])
-    assert names == ["report-a-b.html", "report-a-b-2.html", "report-c.html", "report-a-b-3.html"]
 
 
 @pytest.mark.parametrize(
@@ -217,37 +209,3 @@ def test_the_command_names_the_root_by_its_variable(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["theodolite", *words])
     assert command_line(Path(root)) == f"theodolite {line}"
-
-
-# ---------------------------------------------------------------------- the page
-
-
-def test_the_page_prints_the_digits_and_marks_of_the_tables(tmp_path: Path) -> None:
-    outcome = run_bench(
-        [from_folder(make_folder(tmp_path / "f"))],
-        parse_entries([]),
-        title="",
-        command="",
-        intervals=Intervals(20),
-    )
-    model = outcome.results["cells"][0]["model"]
-    data = report_data(outcome, model)
-    for cell in outcome.results["cells"]:
-        found = data.evaluation
-        share = (
-            found.average(cell["entry"], "fpr95")
-            if cell["ood"] == "average"
-            else found.metrics[cell["entry"]][cell["ood"]].fpr95
-        )
-        assert data.percent(share) == printed(cell["fpr95"])
-    assert data.percent((0.0621 + 0.2350) / 2) == printed(14.855)
-    page = metric_tables(data)
-    for cell in outcome.results["cells"]:
-        low, high = cell["intervals"]["auroc"]
-        assert f"[{printed(low)}, {printed(high)}]" in page
-    key = ("ORA", "average", "fpr95")
-    marked = type(data)(
-        title="", evaluation=data.evaluation, id_name="", published={key: 10.97}, doubtful={key}
-    )
-    assert "10.97†" in metric_tables(marked)
-    assert "contradicts itself" in metric_tables(marked)

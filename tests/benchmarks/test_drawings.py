@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from command_server import run as command
-from theodolite.paper.figures import DRAWINGS
-from theodolite.paper.items import FIGURES
+from theodolite.paper import items, paper_figures
 
 
 def test_every_figure_of_the_paper_can_be_drawn() -> None:
-    assert set(DRAWINGS) == set(FIGURES)
+    figures = paper_figures()
+    assert {name for name in items() if name.startswith("fig:")} == set(figures)
+    assert all(figure.needs for figure in figures.values())
 
 
 def test_reproduce_draws_the_triangles(data_root: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Cards, presence and protocols: what is found is counted, and wrong counts are never used."""
+"""Data sets, where they are, and protocols: what is found is counted, and wrong counts are never used."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 
 from command_server import run
 from theodolite import published
-from theodolite.benchmarks import datasets as cards
-from theodolite.benchmarks import locate as presence
-from theodolite.benchmarks.datasets import CARDS, card, list_cards
-from theodolite.benchmarks.locate import Negatives, look
-from theodolite.benchmarks.protocols import PROTOCOLS, own_protocol, protocol
+from theodolite.benchmarks.datasets import Split, dataset, list_datasets
+from theodolite.benchmarks.locate import locate
+from theodolite.benchmarks.negatives import Negatives
+from theodolite.benchmarks.protocols import find_protocol, list_protocols, own_protocol, protocol
 from theodolite.core.errors import InputError
 from theodolite.data import as_picture, open_source
 from theodolite.features.manifest import listing_digest
@@ -37,12 +36,12 @@ def write_digits(root: Path, name: str, count: int) -> np.ndarray:
     return images
 
 
-def test_every_part_of_a_protocol_has_a_card_with_that_split() -> None:
-    assert set(PROTOCOLS) == {"cifar10", "imagenet", "near-ood", "mnist"}
-    for known in PROTOCOLS.values():
-        for part in known.parts:
-            assert part.card is not None
-            assert part.split in card(part.card).splits
+def test_every_set_of_a_protocol_is_a_data_set_with_that_split() -> None:
+    assert [known.name for known in list_protocols()] == ["cifar10", "imagenet", "near-ood", "mnist"]
+    for known in list_protocols():
+        for part in known.sets:
+            assert part.dataset is not None
+            assert part.split in dataset(part.dataset).splits
     assert [part.name for part in protocol("cifar10").ood] == ["svhn", "isun", "places365", "textures"]
     assert [part.name for part in protocol("mnist").ood] == ["fashion-mnist", "notmnist", "negatives"]
 
@@ -50,34 +49,37 @@ def test_every_part_of_a_protocol_has_a_card_with_that_split() -> None:
 def test_every_published_ood_set_belongs_to_a_protocol() -> None:
     for table in published.list_tables():
         for cell in published.load_table(table).cells():
-            if cell.protocol in PROTOCOLS and cell.ood not in (None, published.AVERAGE):
-                spelled = {part.published for part in PROTOCOLS[cell.protocol].ood}
+            known = find_protocol(cell.protocol)
+            if known is not None and cell.ood not in (None, published.AVERAGE):
+                spelled = {part.published or part.name for part in known.ood}
                 assert cell.ood in spelled, (table, cell.ood)
 
 
-def test_counts_of_the_cards() -> None:
-    counts = {(entry.name, name): split.count for entry in CARDS for name, split in entry.splits.items()}
+def test_counts_of_the_data_sets() -> None:
+    counts = {
+        (entry.name, name): split.count for entry in list_datasets() for name, split in entry.splits.items()
+    }
     far = [counts[name, "test"] for name in ("inaturalist", "sun", "places", "textures")]
     assert far == [10_000, 10_000, 10_000, 5_640]
     assert counts["imagenet", "test"] == 50_000
     assert counts["imagenet", "train"] == 1_281_167
     assert (counts["ninco", "test"], counts["ssb-hard", "test"]) == (5_879, 49_000)
-    assert len(list_cards()) == 15
-    assert all(entry.obtain for entry in CARDS)
+    assert len(list_datasets()) == 15
+    assert all(entry.obtain for entry in list_datasets())
 
 
 def test_a_missing_set_says_where_it_was_looked_for_and_how_to_get_it(tmp_path: Path) -> None:
-    found = look("textures", "test", tmp_path)
+    found = locate("textures", "test", tmp_path)
     assert found.state == "missing"
     assert "dtd/images" in found.detail
     with pytest.raises(InputError, match=r"Textures.*How to get it: https://"):
         found.open()
-    assert look("textures", "test", None).state == "missing"
+    assert locate("textures", "test", None).state == "missing"
 
 
 def test_a_wrong_count_is_reported_and_never_used(tmp_path: Path) -> None:
     write_digits(tmp_path, "fashion-mnist", 30)
-    found = look("fashion-mnist", "test", tmp_path)
+    found = locate("fashion-mnist", "test", tmp_path)
     assert found.state == "wrong"
     assert "30 samples, expected 10,000" in found.detail
     with pytest.raises(InputError, match="30 samples, expected 10,000"):
@@ -92,12 +94,12 @@ def test_other_samples_under_the_same_name_are_refused(
 ) -> None:
     images = write_digits(tmp_path, "notmnist", 12)
     source = open_source(tmp_path / "notmnist" / IMAGES)
-    known = cards.Split(12, (f"notmnist/{IMAGES}",), listing=listing_digest(source.listing()))
-    monkeypatch.setitem(card("notmnist").splits, "test", known)
-    assert look("notmnist", "test", tmp_path, verify=True).detail == "12 samples, listing as the original"
+    known = Split(12, (f"notmnist/{IMAGES}",), listing=listing_digest(source.listing()))
+    monkeypatch.setitem(dataset("notmnist").splits, "test", known)
+    assert locate("notmnist", "test", tmp_path, verify=True).detail == "12 samples, listing as the original"
     write_idx(tmp_path / "notmnist" / IMAGES, images[::-1].copy())
-    assert look("notmnist", "test", tmp_path).present
-    found = look("notmnist", "test", tmp_path, verify=True)
+    assert locate("notmnist", "test", tmp_path).present
+    found = locate("notmnist", "test", tmp_path, verify=True)
     assert found.state == "wrong"
     assert "other ones than the original" in found.detail
 
@@ -116,7 +118,7 @@ def test_negatives_turn_every_picture_round(tmp_path: Path) -> None:
 
 def test_own_protocols_need_other_data_to_fit_on(tmp_path: Path) -> None:
     made = own_protocol(test="test", fit="fit", ood={"far": "far"})
-    assert [part.name for part in made.parts] == ["id_fit", "id_test", "far"]
+    assert [part.name for part in made.sets] == ["id_fit", "id_test", "far"]
     with pytest.raises(InputError, match="--ood"):
         own_protocol(test="test", fit="fit", ood={})
     with pytest.raises(InputError, match="--fit"):
@@ -140,11 +142,6 @@ def test_the_data_command_shows_what_is_wrong_and_fails_for_it(tmp_path: Path) -
     assert "ssb-hard" in empty.out
 
 
-def test_a_data_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not a folder"):
-        presence.data_root(tmp_path / "nowhere")
-
-
 def test_the_real_digits_are_the_originals(data_root: Path) -> None:
     for name, split in (
         ("mnist", "test"),
@@ -152,5 +149,5 @@ def test_the_real_digits_are_the_originals(data_root: Path) -> None:
         ("notmnist", "test"),
         ("negatives", "test"),
     ):
-        found = look(name, split, data_root, verify=True)
+        found = locate(name, split, data_root, verify=True)
         assert found.detail == "10,000 samples, listing as the original", (name, found.detail)

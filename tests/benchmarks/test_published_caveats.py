@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from published_cells import all_cells, cell, has
-from theodolite import published
-from theodolite.published import Cell, PublishedTable, list_tables, load_table, lookup
+from theodolite.published import PublishedCell, PublishedTable, list_tables, load_table, lookup
+from theodolite.published.tables import _without_defaults
 
 
 def half_unit(printed: str) -> Decimal:
@@ -16,7 +16,7 @@ def half_unit(printed: str) -> Decimal:
     return Decimal(5).scaleb(-decimals - 1)
 
 
-def summarised(table: PublishedTable, average: Cell) -> list[str]:
+def summarised(table: PublishedTable, average: PublishedCell) -> list[str]:
     """The printed cells that an average cell stands for; none where the table prints averages only."""
     cells = list(table.cells())
     if average.backbone == "average":
@@ -28,7 +28,7 @@ def summarised(table: PublishedTable, average: Cell) -> list[str]:
     ]
 
 
-def recomputed() -> Iterator[tuple[Cell, Decimal, bool]]:
+def recomputed() -> Iterator[tuple[PublishedCell, Decimal, bool]]:
     """Every average that can be checked, with its exact mean and whether rounding explains the difference.
 
     A cell hides up to half a unit of its last digit, a mean of cells hides up to the mean of these, and the
@@ -44,9 +44,9 @@ def recomputed() -> Iterator[tuple[Cell, Decimal, bool]]:
                 yield average, mean, abs(Decimal(average.printed) - mean) <= hidden
 
 
-def experiment(found: Cell) -> tuple[Any, ...]:
+def experiment(found: PublishedCell) -> tuple[Any, ...]:
     """What two cells share if they report the same measurement."""
-    options = published._without_defaults(found.options)
+    options = _without_defaults(found.options)
     if found.metric == "id-accuracy":  # belongs to the classifier, whatever the scores are tried on
         return (found.backbone, found.metric, options)
     return (found.protocol, found.backbone, found.detector, found.ood, found.metric, options)

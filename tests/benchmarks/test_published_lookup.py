@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from published_cells import all_cells
-from theodolite.published import Cell, load_table, lookup
+from theodolite.published import PublishedCell, load_table, lookup
 
 
 def test_lookup_finds_one_number() -> None:
@@ -34,7 +34,7 @@ def test_lookup_by_options() -> None:
 
 
 def test_the_default_written_out_is_the_plain_detector() -> None:
-    def found(options: dict[str, Any] | None) -> list[Cell]:
+    def found(options: dict[str, Any] | None) -> list[PublishedCell]:
         return lookup(
             protocol="imagenet",
             backbone="resnet50-scl",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +14,13 @@ from safetensors.torch import save_file
 from sklearn.covariance import OAS
 
 from synthetic import Problem, make_problem
-from theodolite.benchmarks.protocols import FIT, TEST
-from theodolite.benchmarks.subject import Subject, from_folder
+from theodolite.benchmarks.feature_folder import from_folder
+from theodolite.benchmarks.feature_sets import FIT, TEST
+from theodolite.benchmarks.subject import Subject
 from theodolite.detectors import RECOMMENDED, detector_record
-from theodolite.detectors.spec import parse_entries
-from theodolite.paper.documents import document
-from theodolite.paper.experiments import confirmation
+from theodolite.detectors.spec import parse_specs
+from theodolite.paper import RunStudy, read_study
+from theodolite.paper.experiments import confirmation, recommendation
 from theodolite.paper.experiments.candidates import FORMULAS, REGISTERED, candidate_scores
 from theodolite.paper.experiments.recommendation import choose
 
@@ -27,9 +28,8 @@ RESULTS = Path(__file__).parents[2] / "results"
 ROWS = 12
 
 
-def committed(name: str) -> dict[str, Any]:
-    results: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return results
+def committed() -> RunStudy:
+    return RunStudy.from_json(json.loads((RESULTS / "recommendation.json").read_text(encoding="utf-8")))
 
 
 # ---------------------------------------------------------------------- the candidates
@@ -134,18 +134,18 @@ def test_eligible_candidates_ignore_a_common_function_of_the_logits(problem: Pro
 
 
 def test_every_candidate_is_listed_with_its_intervals() -> None:
-    study = committed("recommendation")
-    labels = {entry.label for entry in parse_entries(REGISTERED)} | set(FORMULAS)
-    assert {row["candidate"] for row in study["choice"]} == labels
-    assert study["bootstrap"]["replicates"] >= 200
-    seen = set()
-    for cell in study["cells"]:
-        seen.add((cell["model"], cell["entry"], cell["ood"]))
-        for metric in ("fpr95", "auroc"):
-            low, high = cell["intervals"][metric]
-            assert low <= high
-    for model in study["models"]:
-        assert {entry for name, entry, ood in seen if name == model and ood == "average"} == labels
+    study = committed()
+    labels = {spec.label for spec in parse_specs(REGISTERED)} | set(FORMULAS)
+    assert study.choice is not None
+    assert {row.candidate for row in study.choice.choice} == labels
+    assert study.result.bootstrap is not None
+    assert study.result.bootstrap.replicates >= 200
+    for cell in study.result.cells:
+        if cell.metric in ("fpr95", "auroc"):
+            assert cell.interval is not None
+            assert cell.interval.low <= cell.interval.high
+    for model in study.result.subjects:
+        assert set(study.result.detector_names(model)) == labels
 
 
 # ---------------------------------------------------------------------- the choice
@@ -153,16 +153,20 @@ def test_every_candidate_is_listed_with_its_intervals() -> None:
 
 def test_the_recommended_score_is_better_than_ora_and_fdbd_on_every_data_set() -> None:
     """The promise behind `theodolite.RECOMMENDED`, in the committed study."""
-    study = committed("recommendation")
-    title = detector_record(RECOMMENDED).title
-    averages = {(cell["model"], cell["entry"]): cell for cell in study["cells"] if cell["ood"] == "average"}
-    assert set(study["models"]) == {"cifar10-densenet", "OE ConvNet", "imagenet-lite0"}
-    for model in study["models"]:
+    study = committed()
+    title, result = detector_record(RECOMMENDED).title, study.result
+
+    def average(model: str, label: str, metric: str) -> float:
+        return result.cell(model, label, "average", metric).value
+
+    assert set(result.subjects) == {"cifar10-densenet", "OE ConvNet", "imagenet-lite0"}
+    for model in result.subjects:
         for rival in ("ORA", "fDBD"):
-            assert averages[model, title]["fpr95"] < averages[model, rival]["fpr95"]
-            assert averages[model, title]["auroc"] > averages[model, rival]["auroc"]
-    assert [row["candidate"] for row in study["choice"] if row["chosen"]] == [title]
-    assert study["held_out"] not in study["development"]
+            assert average(model, title, "fpr95") < average(model, rival, "fpr95")
+            assert average(model, title, "auroc") > average(model, rival, "auroc")
+    assert study.choice is not None
+    assert study.choice.recommended == title
+    assert study.choice.held_out not in study.choice.development
 
 
 def test_the_rule_of_the_study_chooses_as_it_says() -> None:
@@ -178,21 +182,21 @@ def test_the_rule_of_the_study_chooses_as_it_says() -> None:
         "behind": {TEST: known, "ood": strange + 2},
     }
     rows = choose({"made": sets}, seed=0)
-    assert rows[0]["candidate"] == "tied"
-    assert rows[0]["chosen"]
-    assert {row["candidate"]: row["tied"] for row in rows} == {"best": True, "tied": True, "behind": False}
+    assert rows[0].candidate == "tied"
+    assert rows[0].chosen
+    assert {row.candidate: row.tied for row in rows} == {"best": True, "tied": True, "behind": False}
 
 
 # ---------------------------------------------------------------------- the confirmation
 
 
-def network(task: str, ours: tuple[float, float], theirs: tuple[float, float]) -> dict[str, Any]:
+def network(task: str, ours: tuple[float, float], theirs: tuple[float, float]) -> confirmation.Network:
     def figures(pair: tuple[float, float]) -> dict[str, float]:
         return dict(zip(("fpr95", "auroc"), pair, strict=True))
 
     title = detector_record(RECOMMENDED).title
     scores = {title: figures(ours), "ORA": figures(theirs), "fDBD": figures((50.0, 80.0))}
-    return {"task": task, "network": "made", "seed": 0, "accuracy": 90.0, "scores": scores}
+    return confirmation.Network(task, "made", 0, 90.0, scores)
 
 
 @pytest.mark.parametrize(
@@ -201,20 +205,21 @@ def network(task: str, ours: tuple[float, float], theirs: tuple[float, float]) -
 )
 def test_the_criterion_asks_for_both_metrics(theirs: tuple[float, float], holds: bool) -> None:
     networks = [network("made", (10.0, 95.0), theirs), network("made", (12.0, 96.0), theirs)]
-    found = confirmation._across(networks, list(networks[0]["scores"]))
-    assert found["against"]["ORA"]["holds"] is holds
-    assert found["against"]["fDBD"]["holds"] is True
-    assert found["against"]["fDBD"]["fpr95"]["mean"] == pytest.approx(-39)
-    assert found["against"]["fDBD"]["lower_fpr95"] == 2
+    found = confirmation._across(networks, list(networks[0].scores))
+    assert found.against["ORA"].holds is holds
+    assert found.against["fDBD"].holds is True
+    assert found.against["fDBD"].fpr95.mean == pytest.approx(-39)
+    assert found.against["fDBD"].lower_fpr95 == 2
 
 
 def test_the_committed_confirmation_follows_from_its_networks() -> None:
-    results = committed("confirmation")
-    assert len(results["networks"]) == 4 * 2 * 3
-    for name, task in results["tasks"].items():
-        networks = [part for part in results["networks"] if part["task"] == name]
-        assert task == confirmation._across(networks, list(task["scores"]))
-    assert "| NO |" in document(results), "a criterion that failed is said to have failed"
+    study = read_study(json.loads((RESULTS / "confirmation.json").read_text(encoding="utf-8")))
+    assert isinstance(study, confirmation.Confirmation)
+    assert len(study.networks) == 4 * 2 * 3
+    for name, task in study.tasks.items():
+        networks = [part for part in study.networks if part.task == name]
+        assert task == confirmation._across(networks, list(task.scores))
+    assert "| NO |" in study.document(), "a criterion that failed is said to have failed"
 
 
 def test_a_task_learns_from_other_pictures_than_it_is_judged_on(data_root: Path) -> None:
@@ -245,3 +250,14 @@ def test_a_network_is_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     again = confirmation._trained(task, split, make, 0, tmp_path / "network")
     assert again.digests == first.digests
     assert set(confirmation._averages(first)) >= {"ORA", "fDBD", "Relative Energy"}
+
+
+def test_the_study_recommends_what_its_rule_chose(problem: Problem, tmp_path: Path) -> None:
+    subjects = [write_folder(problem, tmp_path / name) for name in "abc"]
+    scores = {subject.name: candidate_scores(subject, tmp_path) for subject in subjects}
+    rows = choose({name: scores[name] for name in "ab"}, seed=0)
+    other = [replace(row, chosen=row.candidate == "fDBD") for row in rows]
+    made = recommendation._study(subjects, scores, other, seed=0)
+    assert made.choice is not None
+    assert made.choice.recommended == "fDBD"
+    assert made.to_json()["recommended"] == "fDBD"

@@ -64,5 +64,5 @@ def test_detection_is_as_published(
     assert outcome.code == 0, outcome.err
     assert "of 10,000 flagged as OOD" in outcome.out
     cell = evaluate(scores_of(guard.with_name("id.csv")), scores_of(tmp_path / f"ood.{suffix}"))
-    assert 100 * cell.fpr95_ood_positive == pytest.approx(fpr95, abs=0.006)
-    assert 100 * cell.auroc == pytest.approx(auroc, abs=0.006)
+    assert 100 * cell["fpr95_ood_positive"] == pytest.approx(fpr95, abs=0.006)
+    assert 100 * cell["auroc"] == pytest.approx(auroc, abs=0.006)

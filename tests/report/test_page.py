@@ -204,6 +204,7 @@ def hostile_result() -> RunResult:
         refused={HOSTILE: {HOSTILE: HOSTILE}},
         versions={HOSTILE: HOSTILE},
         telling={HOSTILE: [sample, replace(sample, data_set="id_test")]},
+        highlight=HOSTILE,
     )
 
 
@@ -214,7 +215,6 @@ def test_names_cannot_break_out_of_the_page() -> None:
         id_name=HOSTILE,
         summary=[HOSTILE],
         provenance={"seed" + HOSTILE: HOSTILE},
-        highlight=HOSTILE,
     )
     found = ParsedPage(render(page))
     assert found.tags.count("script") == 2

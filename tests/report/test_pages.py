@@ -64,7 +64,7 @@ def test_a_page_of_one_model_is_called_report(tmp_path: Path) -> None:
     texts = ParsedPage(path.read_text(encoding="utf-8")).texts
     assert {"A small run", "made ID", "Of my own.", "k", "v"} <= set(texts)
     before = path.read_bytes()
-    write_pages(result, tmp_path, highlight="fine")
+    write_pages(replace(result, highlight="fine"), tmp_path)
     after = path.read_text(encoding="utf-8")
     assert after.encode() != before
     assert "<option selected>fine</option>" in after

@@ -26,7 +26,7 @@ from .measure import Intervals
 from .protocols import Protocol as BenchProtocol
 from .protocols import find_protocol
 from .protocols import protocol as protocol_called
-from .result import RunResult
+from .result import HIGHLIGHT, RunResult
 from .runner import Highlight, run
 from .subject import Subject
 
@@ -84,7 +84,7 @@ def bench(
     shapings: Sequence[str] = (),
     ensemble: bool = False,
     intervals: Intervals | None = None,
-    highlight: str = "ORA",
+    highlight: str = HIGHLIGHT,
     settings: BenchSettings | None = None,
 ) -> RunResult:
     """Measure scores on a protocol, next to the published values; what is kept on disk is not done again.

@@ -90,12 +90,12 @@ def cells_to_json(cells: Sequence[Cell]) -> list[JsonValue]:
     return groups
 
 
-def cells_from_json(content: Sequence[Mapping[str, object]]) -> tuple[Cell, ...]:
+def cells_from_json(content: Sequence[Mapping[str, JsonValue]]) -> tuple[Cell, ...]:
     """The cells that `cells_to_json` wrote."""
     return tuple(cell for group in content for cell in _ungrouped(group))
 
 
-def _ungrouped(content: Mapping[str, object]) -> list[Cell]:
+def _ungrouped(content: Mapping[str, JsonValue]) -> list[Cell]:
     named = {key: value for key, value in content.items() if key in _Group.__annotations__}
     group = from_plain(_Group, named, "a cell")
     values = from_plain(

@@ -17,11 +17,12 @@ import torch
 from .._version import __version__
 from ..core.errors import FormatError, InputError
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
-from ..evaluation import Evaluation
+from ..evaluation import Evaluation, Metric, list_metrics
 from .cells import Cell, cells_from_json, cells_to_json
 from .telling import TellingSample
 
 FORMAT = "theodolite-results/1"
+HIGHLIGHT = "ORA"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,10 @@ class Seconds:
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run: every cell, what it was measured on and with, and what was left out and why."""
+    """A run: every cell, what it was measured on and with, and what was left out and why.
+
+    ``highlight`` is the detector that chose the samples worth a look, and that pages show first.
+    """
 
     title: str
     command: str
@@ -98,6 +102,7 @@ class RunResult:
     versions: Mapping[str, str] = field(default_factory=lambda: versions())
     evaluations: Mapping[str, Evaluation] = field(default_factory=dict, compare=False, repr=False)
     telling: Mapping[str, Sequence[TellingSample]] = field(default_factory=dict, compare=False, repr=False)
+    highlight: str = field(default=HIGHLIGHT, compare=False, repr=False)
 
     # ------------------------------------------------------------------ looking things up
 
@@ -113,6 +118,11 @@ class RunResult:
         """The OOD sets of a subject; the average is not among them."""
         cells = (cell for cell in self.cells if cell.subject == subject and cell.samples is not None)
         return list(dict.fromkeys(cell.ood for cell in cells))
+
+    def metrics(self, subject: str) -> list[Metric]:
+        """The metrics that were measured, in the order they are shown."""
+        found = {cell.metric for cell in self.cells if cell.subject == subject}
+        return [metric for metric in list_metrics() if metric.name in found]
 
     def cell(self, subject: str, detector: str, ood: str, metric: str) -> Cell:
         """One cell; ``ood`` may be ``"average"``."""
@@ -195,7 +205,7 @@ class _File:
     seeds: Mapping[str, int]
     models: Mapping[str, SubjectFacts]
     entries: Mapping[str, DetectorFacts]
-    cells: tuple[Mapping[str, object], ...]
+    cells: tuple[Mapping[str, JsonValue], ...]
     refused: Mapping[str, Mapping[str, str]]
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None

@@ -16,7 +16,7 @@ from .compare import published_beside, published_ensemble
 from .ensemble import ensemble_name, ensemble_scores
 from .feature_sets import TEST
 from .measure import Intervals, detector_facts, measured_cells, subject_facts
-from .result import RunResult, Seconds, SubjectFacts
+from .result import HIGHLIGHT, RunResult, Seconds, SubjectFacts
 from .scoring import Scorer, Scores
 from .subject import Subject
 from .telling import Picture, TellingSample, find_telling
@@ -28,7 +28,7 @@ Progress: TypeAlias = Callable[[str, str, int, int], None]
 class Highlight:
     """The score that chooses the samples worth a look, and where their pictures are, if anywhere."""
 
-    label: str = "ORA"
+    label: str = HIGHLIGHT
     picture: Picture = lambda _set, _row: None
 
 
@@ -89,6 +89,7 @@ def run(
         seconds=out.seconds,
         evaluations=out.evaluations,
         telling=out.telling,
+        highlight=HIGHLIGHT if highlight is None else highlight.label,
     )
 
 

@@ -21,7 +21,6 @@ def demo(
 ) -> None:
     """Train a small network on real digits and show every score against what it never saw."""
     from ..demo.run import KNOWN, NAME, run_demo
-    from ..report.page import write_pages
     from ..report.tables import metric_tables, terminal
 
     console = Console()
@@ -35,7 +34,7 @@ def demo(
         console.print(terminal(table))
     console.print(Text(made.guard_line), soft_wrap=True)
     files = [*made.files, *_photos(output, console)]
-    (report,) = write_pages(made.result, output)
+    report = made.write_page(output)
     console.print(
         Text.assemble(f"\n{len(files)} pictures in ", (str(output.resolve()), "bold")), soft_wrap=True
     )

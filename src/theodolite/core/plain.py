@@ -74,7 +74,8 @@ def _chosen(kinds: tuple[Any, ...], value: object, where: str) -> object:
 
 def _record(kind: Any, value: object, where: str) -> object:
     given = _object(value, where)
-    hints = get_type_hints(kind)
+    # Any plain value will do where a record asks for one; resolved here, the alias need not be by its module.
+    hints = get_type_hints(kind, localns={"JsonValue": object, "JsonObject": dict[str, object]})
     names = {part.name for part in dataclasses.fields(kind) if part.init}
     unknown = sorted(set(given) - names)
     if unknown:

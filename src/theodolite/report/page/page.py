@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from ...benchmarks.feature_sets import TEST
 from ...benchmarks.result import RunResult, SubjectFacts
 from ...core.errors import InputError, did_you_mean
-from ...evaluation import Evaluation, Metric, list_metrics
+from ...evaluation import Evaluation, Metric
 
 ID_NAME = "held-out ID data"
-HIGHLIGHT = "ORA"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +19,6 @@ class Page:
 
     id_name: the ID data in words.
     summary, provenance: what stands before the result's own samples, omissions and digests.
-    highlight: the detector shown first, and said to have chosen the samples; else the first of the result.
     """
 
     result: RunResult
@@ -28,7 +26,6 @@ class Page:
     id_name: str = ID_NAME
     summary: Sequence[str] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
-    highlight: str = HIGHLIGHT
 
     def __post_init__(self) -> None:
         names = self.result.subject_names
@@ -64,9 +61,7 @@ class Page:
 
     @property
     def metrics(self) -> list[Metric]:
-        """All that the result has, in the order they are shown."""
-        known = {cell.metric for cell in self.result.cells if cell.subject == self.subject}
-        return [metric for metric in list_metrics() if metric.name in known]
+        return self.result.metrics(self.subject)
 
     @property
     def tabled(self) -> list[Metric]:
@@ -75,8 +70,9 @@ class Page:
 
     @property
     def shown_first(self) -> str:
-        names = self.detectors
-        return self.highlight if self.highlight in names else names[0]
+        """The detector that chose the samples worth a look, or the first."""
+        chosen, names = self.result.highlight, self.detectors
+        return chosen if chosen in names else names[0]
 
     @property
     def id_samples(self) -> int | None:

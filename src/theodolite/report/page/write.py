@@ -17,7 +17,7 @@ from ...core.files import slug, write_bytes
 from ..environment import environment
 from .explorer import explorer
 from .headlines import headlines
-from .page import HIGHLIGHT, ID_NAME, Page
+from .page import ID_NAME, Page
 from .results import metric_views
 from .samples import sample_sections
 
@@ -29,7 +29,6 @@ def write_pages(
     id_name: str = ID_NAME,
     summary: Sequence[str] = (),
     provenance: Mapping[str, str] | None = None,
-    highlight: str = HIGHLIGHT,
 ) -> list[Path]:
     """``report.html``, or one a model where there are several; each is one self-contained file.
 
@@ -44,7 +43,6 @@ def write_pages(
             id_name=id_name,
             summary=summary,
             provenance=provenance or {},
-            highlight=highlight,
         )
         write_bytes(path, render(page).encode())
     return paths

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...benchmarks.cells import Cell
 from ...benchmarks.feature_sets import AVERAGE
 from ...benchmarks.result import RunResult
-from ...evaluation import Metric, list_metrics, metric
+from ...evaluation import Metric, metric
 from .table import Table, TableCell, printed, ranks
 
 LONG = ("model", "score", "ood", "metric", "value", "low", "high", "published")
@@ -16,7 +16,8 @@ def metric_tables(result: RunResult) -> list[Table]:
     return [
         metric_table(result, subject, known)
         for subject in result.subject_names
-        for known in list_metrics(tabled=True)
+        for known in result.metrics(subject)
+        if known.tabled
     ]
 
 

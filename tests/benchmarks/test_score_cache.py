@@ -1,0 +1,75 @@
+"""The key of kept scores covers the code that computes them, and no other."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import theodolite
+from theodolite.core.code import code_digest, modules_behind
+
+KEY = """
+from theodolite.core.code import code_behind
+from theodolite.benchmarks.score_cache import _CODE
+print(code_behind(*_CODE))
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package where it can be edited."""
+    place = tmp_path_factory.mktemp("package")
+    shutil.copytree(Path(theodolite.__file__).parent, place / "theodolite")
+    return place / "theodolite"
+
+
+def key(package: Path) -> str:
+    program = [sys.executable, "-c", KEY]
+    done = subprocess.run(
+        program, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(package.parent)}
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "kept"),
+    [
+        ("cli/app.py", '"""The', "# a comment\n" + '"""The', True),
+        ("cli/app.py", "no_args_is_help=True", "no_args_is_help=False", True),
+        ("report/page/write.py", "def render", "unused = 1\n\n\ndef render", True),
+        ("models/registry.py", "_sources:", "unused = 1\n_sources:", True),
+        ("benchmarks/datasets.py", "50_000", "50_001", True),
+        ("detectors/energy.py", "import torch\n", "import torch  # a comment\n\n", True),
+        ("detectors/energy.py", "self.temperature * ", "2 * self.temperature * ", False),
+        ("detectors/_base.py", "_MIN_TILE_ROWS = 16", "_MIN_TILE_ROWS = 8", False),
+        ("features/store.py", "UNLABELLED = -1", "UNLABELLED = -2", False),
+        ("geometry/triangle.py", "_CANCELLED = 1e-8", "_CANCELLED = 1e-7", False),
+        ("benchmarks/scoring.py", "batch.float()", "batch.double()", False),
+    ],
+)
+def test_an_edit_changes_the_key_where_scores_depend_on_it(
+    copy: Path, file: str, old: str, new: str, kept: bool
+) -> None:
+    before = key(copy)
+    path = copy / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    try:
+        assert (key(copy) == before) is kept
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+def test_the_code_behind_scores_is_the_upstream_half() -> None:
+    rooms = {name.split(".")[1] for name in modules_behind("detectors", "benchmarks.scoring")}
+    assert rooms == {"_version", "core", "reference", "geometry", "features", "detectors", "benchmarks"}
+
+
+def test_layout_and_comments_are_no_code() -> None:
+    assert code_digest("x = f(1)  # one\n") == code_digest("x = f(\n    1\n)\n")
+    assert code_digest("x = f(1)\n") != code_digest("x = f(2)\n")
