@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: demo test test-peers bench clean
+.PHONY: demo test test-peers speed clean
 
 demo: $(INSTALLED)
 	$(BIN)/theodolite demo
@@ -14,6 +14,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 # The same scores in other libraries: pytorch-ood, faiss.
@@ -21,8 +22,8 @@ test-peers: $(PEERS)
 	$(BIN)/pytest -m peers tests/peers
 
 # Each script runs, even after one that broke a promise.
-bench: $(PEERS)
-	status=0; for script in benchmarks/*_speed.py "benchmarks/bench_cost.py --scale 0.1"; do \
+speed: $(PEERS)
+	status=0; for script in speed/*_speed.py "speed/bench_cost.py --scale 0.1"; do \
 	  echo "== $$script"; $(BIN)/python $$script || status=1; \
 	done; exit $$status
 

@@ -35,7 +35,8 @@ def is_command(name: str, function: Function) -> bool:
 
 
 def public_functions(tree: ast.Module) -> Iterator[Function]:
-    holders = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+    holders: list[ast.Module | ast.ClassDef] = [tree]
+    holders += [node for node in tree.body if isinstance(node, ast.ClassDef)]
     for holder in holders:
         for node in holder.body:
             if isinstance(node, Function) and (node.name == "__init__" or not node.name.startswith("_")):

@@ -16,7 +16,7 @@ from theodolite.core.errors import InputError
 from theodolite.data import ImageSource, Sample, as_picture, data_format, formats, list_formats, open_source
 from theodolite.features.store import FeatureStore
 
-TESTS = Path(__file__).parents[1]
+HELPERS = Path(__file__).parents[1] / "helpers"
 IDX = bytes((0, 0, 8, 3)) + bytes((0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4)) + bytes(32)
 KINDS = ["folder", "flat", "image", "list", "npy", "npz", "idx", "cifar", "saved"]
 
@@ -104,7 +104,7 @@ def test_the_command_opens_a_format_from_outside(toy: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "theodolite", "--import", "my_format", *arguments],
         cwd=toy.parent,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), os.environ.get("PYTHONPATH", "")))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(HELPERS), os.environ.get("PYTHONPATH", "")))},
         capture_output=True,
         text=True,
     )

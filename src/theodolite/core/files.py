@@ -23,6 +23,7 @@ from safetensors.torch import save, save_file
 from torch import Tensor
 
 from .errors import FormatError, InputError, StorageError, TheodoliteError
+from .plain import JsonObject, JsonValue
 
 _ENTRY = "theodolite"
 _SEAL = "sha256"
@@ -70,17 +71,17 @@ def write_bytes(path: Path, content: bytes) -> None:
         partial.write_bytes(content)
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, JsonValue]) -> None:
     """Write a JSON file atomically, laid out for reading."""
     write_bytes(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def tensor_bytes(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> bytes:
+def tensor_bytes(tensors: Mapping[str, Tensor], description: Mapping[str, JsonValue]) -> bytes:
     """A safetensors file as bytes: equal content, equal bytes."""
     return save(_plain(tensors), metadata={_ENTRY: _compact(description)})
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], description: Mapping[str, JsonValue]) -> None:
     """Write tensors, their description and a checksum of both atomically, without a second copy in memory."""
     plain = _plain(tensors)
     sealed = {**description, _SEAL: _checksum(plain, description)}
@@ -88,7 +89,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], description: Mappin
         save_file(plain, partial, metadata={_ENTRY: _compact(sealed)})
 
 
-def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[str, Tensor], JsonObject]:
     """All tensors of a file of ours, mapped from disk, and its description.
 
     Refused if it has none of the ``formats`` expected, or if its checksum is wrong. The parts of a store are
@@ -118,7 +119,7 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _checksum(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> str:
+def _checksum(tensors: Mapping[str, Tensor], description: Mapping[str, JsonValue]) -> str:
     digest = hashlib.sha256(_compact(description).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -137,7 +138,7 @@ def _opened(path: Path) -> Iterator[Any]:
         raise FormatError(f"{path} is not a readable safetensors file: {error}") from error
 
 
-def _description(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
+def _description(metadata: Mapping[str, str], path: Path) -> JsonObject:
     try:
         description = json.loads(metadata[_ENTRY])
     except (KeyError, json.JSONDecodeError) as error:
@@ -151,7 +152,7 @@ def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def _compact(description: Mapping[str, Any]) -> str:
+def _compact(description: Mapping[str, JsonValue]) -> str:
     text = json.dumps(description, separators=(",", ":"), ensure_ascii=False, default=_number)
     try:
         text.encode()

@@ -17,7 +17,7 @@ from ..reference.head import Head, Move, keeping_precision, unit_rows
 from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
 from ..reference.statistics import Needs
 from ._fitting import fit_many
-from ._registry import Record
+from ._registry import OptionValue, Record
 from ._storage import save
 from .shaping import ReAct, Shaping, parse_shaping
 
@@ -241,7 +241,7 @@ class Detector(nn.Module):
 
     # ------------------------------------------------------------------ description
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, OptionValue]:
         """The hyper-parameters, as the constructor takes them."""
         names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
         chosen = {name: getattr(self, name) for name in names}

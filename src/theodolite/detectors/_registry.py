@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ..core.errors import InputError, did_you_mean
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ._base import Detector
 
 Kind = TypeVar("Kind", bound="type[Detector]")
+# What a hyper-parameter can be.
+OptionValue: TypeAlias = bool | int | float | str | None
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,15 +14,27 @@ from torch import Tensor
 from .._version import __version__
 from ..core.errors import FormatError, InputError, NotFittedError
 from ..core.files import read_tensors, write_tensors
-from ..core.plain import JsonObject
+from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..reference.head import Head
-from ._registry import create
+from ._registry import OptionValue, create
 
 if TYPE_CHECKING:
     from ._base import Detector
 
 FORMAT = "theodolite-detector/1"
 _HEAD = "head."
+# What the header of every file has.
+_OF_FILE = ("format", "theodolite")
+
+
+@dataclass(frozen=True)
+class _Description:
+    """A detector in a file's header."""
+
+    detector: str
+    options: Mapping[str, OptionValue]
+    width: int
+    unit_features: bool
 
 
 @dataclass(frozen=True)
@@ -29,7 +42,7 @@ class PackedDetector:
     """Everything a fitted detector is: name, options, buffers (the head's begin with ``head.``)."""
 
     name: str
-    options: JsonObject
+    options: Mapping[str, OptionValue]
     width: int
     unit_features: bool
     tensors: Mapping[str, Tensor]
@@ -49,22 +62,17 @@ class PackedDetector:
         return cls(detector.record.name, detector.options(), detector.width, unit_features, tensors)
 
     @classmethod
-    def described(cls, description: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> PackedDetector:
+    def described(cls, description: JsonValue, tensors: Mapping[str, Tensor]) -> PackedDetector:
         """The detector that a file's description and tensors are."""
-        return cls(
-            description["detector"],
-            description["options"],
-            description["width"],
-            description["unit_features"],
-            tensors,
-        )
+        said = from_plain(_Description, description, "the detector")
+        return cls(said.detector, said.options, said.width, said.unit_features, tensors)
 
     @property
     def description(self) -> JsonObject:
         """All but the tensors."""
         return {
             "detector": self.name,
-            "options": self.options,
+            "options": to_plain(self.options),
             "width": self.width,
             "unit_features": self.unit_features,
         }
@@ -99,11 +107,25 @@ def save(detector: Detector, path: str | Path) -> None:
 
 def load(path: str | Path) -> Detector:
     """A fitted detector from a file written by `Detector.save`."""
-    tensors, description = read_tensors(Path(path), FORMAT)
+    packed = read_detector(Path(path), *read_tensors(Path(path), FORMAT))
+    with undamaged(path, "fit the detector again"):
+        return packed.unpack()
+
+
+def read_detector(path: Path, tensors: Mapping[str, Tensor], description: JsonObject) -> PackedDetector:
+    """The detector in a file of its own, whose header also says what wrote it."""
+    own = {key: value for key, value in description.items() if key not in _OF_FILE}
+    with undamaged(path, "fit the detector again"):
+        return PackedDetector.described(own, tensors)
+
+
+@contextmanager
+def undamaged(path: str | Path, remedy: str) -> Iterator[None]:
+    """Parts that are missing, of another type, or do not fit each other, are the file's fault."""
     try:
-        return PackedDetector.described(description, tensors).unpack()
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path} is damaged: {error}. Remedy: fit the detector again") from error
+        yield
+    except (KeyError, TypeError, AttributeError, FormatError) as error:
+        raise FormatError(f"{path} is damaged: {error}. Remedy: {remedy}") from error
 
 
 def _of_head(name: str) -> bool:

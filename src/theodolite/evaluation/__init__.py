@@ -5,8 +5,8 @@ from .bootstrap import Interval, bootstrap, bootstrap_average
 from .curve import Curve, threshold_at_tpr
 from .evaluation import Evaluation
 from .metrics import (
-    Measured,
     Metric,
+    MetricValues,
     accuracy,
     aupr_in,
     aupr_out,
@@ -23,8 +23,8 @@ __all__ = [
     "Curve",
     "Evaluation",
     "Interval",
-    "Measured",
     "Metric",
+    "MetricValues",
     "accuracy",
     "aupr_in",
     "aupr_out",

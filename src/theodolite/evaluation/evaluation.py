@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..core.arrays import FloatArray
-from .metrics import Measured, evaluate
+from .metrics import MetricValues, evaluate
 
 ScoresBySet: TypeAlias = Mapping[str, FloatArray]
 
@@ -20,7 +20,7 @@ class Evaluation:
 
     id_scores: Mapping[str, FloatArray]
     ood_scores: Mapping[str, ScoresBySet]
-    metrics: Mapping[str, Mapping[str, Measured]]
+    metrics: Mapping[str, Mapping[str, MetricValues]]
 
     @classmethod
     def of(cls, scores: Mapping[str, ScoresBySet], *, known: str) -> Evaluation:

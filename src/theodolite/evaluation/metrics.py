@@ -16,7 +16,8 @@ from ..core.errors import InputError, did_you_mean
 from . import curve
 from .curve import Counts, Curve, check_share
 
-Measured: TypeAlias = Mapping[str, float]
+# Values by the name of their metric.
+MetricValues: TypeAlias = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def metric(name: str) -> Metric:
     return _metrics[name]
 
 
-def evaluate(id_scores: ArrayLike, ood_scores: ArrayLike) -> Measured:
+def evaluate(id_scores: ArrayLike, ood_scores: ArrayLike) -> MetricValues:
     """All metrics by name, from one sort."""
     seen = Curve.of(id_scores, ood_scores)
     return {name: float(known.of(seen)) for name, known in _metrics.items()}

@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ..core.errors import FormatError, InputError
 from ..core.files import write_json
+from ..core.plain import JsonValue, from_plain
 
 FORMAT = "theodolite-store/1"
 FILE = "manifest.json"
@@ -116,26 +116,12 @@ class Manifest:
                 raise FormatError(f"{path} has format {content['format']!r}; this version reads {FORMAT!r}")
             if content.pop("checksum") != _checksum(content):
                 raise FormatError(f"{path} is damaged or was edited: delete the folder and extract again")
-            return cls._from_json(content)
+            own = {key: value for key, value in content.items() if key not in ("format", "key")}
+            return from_plain(cls, own, str(path))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, FormatError):
                 raise
             raise FormatError(f"{path} is damaged ({error}): delete the folder and extract again") from error
-
-    @classmethod
-    def _from_json(cls, content: dict[str, Any]) -> Manifest:
-        del content["format"], content["key"]
-        shards = tuple(
-            ShardRecord(**{**record, "skipped": tuple(record["skipped"])}) for record in content.pop("shards")
-        )
-        names, folders = content.pop("class_names"), content.pop("folders", None)
-        return cls(
-            recipe=Recipe(**content.pop("recipe")),
-            class_names=None if names is None else tuple(names),
-            folders=None if folders is None else tuple(folders),
-            shards=shards,
-            **content,
-        )
 
 
 def listing_digest(lines: Iterable[str]) -> str:
@@ -151,7 +137,7 @@ def shard_name(index: int) -> str:
     return f"shard-{index:05d}.safetensors"
 
 
-def _checksum(content: dict[str, Any]) -> str:
+def _checksum(content: Mapping[str, JsonValue]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..core.errors import FormatError, InputError
 from ..core.files import read_tensors, sha256
+from ..core.plain import from_plain
 from ..reference.head import Head
 from .manifest import FILE, Manifest, Recipe, shard_name
 
@@ -136,7 +137,7 @@ class FeatureStore:
                 raise damaged_error(self.path, [index])
             self._checked.add(index)
         tensors, description = read_tensors(path, SHARD_FORMAT, sealed=False)
-        names = description["names"]
+        names = from_plain(tuple[str, ...], description["names"], f"{path}: names")
         ids = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
         return Shard(tensors["features"], tensors["labels"], ids, names)
 
@@ -158,7 +159,7 @@ class FeatureStore:
         if not path.is_file() or sha256(path) != self.manifest.head:
             raise FormatError(f"{path} is missing or damaged: run the same extraction again with --repair")
         tensors, description = read_tensors(path, HEAD_FORMAT, sealed=False)
-        return Head(tensors["weight"], tensors["bias"], unit_features=description["unit_features"])
+        return Head(tensors["weight"], tensors["bias"], unit_features=bool(description["unit_features"]))
 
 
 class StoreParts:

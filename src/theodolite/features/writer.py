@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..core.errors import InputError, StorageError
 from ..core.files import tensor_bytes, write_bytes
+from ..core.plain import JsonObject
 from ..reference.head import Head
 from .manifest import FILE, Manifest, Recipe, ShardRecord, shard_name
 from .store import (
@@ -138,7 +139,7 @@ def _shard_bytes(index: int, rows: Rows, manifest: Manifest) -> tuple[bytes, Sha
     features = torch.cat([empty, *(batch.cpu().float() for batch in rows.features)]).to(dtype)
     _require_finite(features, rows.names, manifest.recipe.dtype)
     labels = [UNLABELLED if label is None else label for label in rows.labels]
-    description = {
+    description: JsonObject = {
         "format": SHARD_FORMAT,
         "key": manifest.recipe.key,
         "shard": index,
@@ -163,5 +164,5 @@ def _require_finite(features: Tensor, names: Sequence[str], dtype: str) -> None:
 
 
 def _head_bytes(head: Head) -> bytes:
-    description = {"format": HEAD_FORMAT, "unit_features": head.unit_features}
+    description: JsonObject = {"format": HEAD_FORMAT, "unit_features": head.unit_features}
     return tensor_bytes({"weight": head.weight, "bias": head.bias}, description)

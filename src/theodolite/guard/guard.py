@@ -26,7 +26,7 @@ from ..core.arrays import ArrayLike, as_float, as_tensor, like
 from ..core.errors import FormatError, InputError
 from ..detectors import Detector
 from ..detectors._base import own_buffers
-from ..detectors._storage import PackedDetector
+from ..detectors._storage import PackedDetector, undamaged
 from ..features.capture import Capture
 from ..features.checked import checked_capture
 from ..features.settings import Running
@@ -39,7 +39,7 @@ from .holdout import require_unseen, split
 from .inputs import images_for, prepared
 from .path_reader import PathReader
 from .provenance import Provenance, load_trusted, require_model, trusted_spec
-from .storage import GuardParts, find, read_guard, undamaged, write_guard
+from .storage import REMEDY, GuardParts, find, read_guard, write_guard
 from .verdicts import PathVerdict, Verdicts
 
 CALIBRATION_SHARE = 0.2
@@ -264,7 +264,7 @@ class Guard(nn.Module):
                 raise FormatError("the guard has neither a head nor a model to take it from")
             loaded = load_trusted(parts.provenance, model, weights)
             head = checked_capture(loaded, parts.provenance.layer).head
-        with undamaged(find(path)):
+        with undamaged(find(path), REMEDY):
             guard = cls(
                 parts.detector.unpack(head=head),
                 parts.calibration,

@@ -6,27 +6,26 @@ its head takes it from its model, which only `Guard.load` brings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..core.errors import FormatError, InputError
+from ..core.errors import InputError
 from ..core.files import read_tensors, write_tensors
-from ..core.plain import from_plain, to_plain
+from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..detectors._storage import FORMAT as DETECTOR_FORMAT
-from ..detectors._storage import PackedDetector
+from ..detectors._storage import PackedDetector, read_detector, undamaged
 from ..reference.head import Head
 from .calibration import Calibration
 from .provenance import Provenance
 
 FORMAT = "theodolite-guard/1"
+REMEDY = "fit the guard again"
 _DETECTOR = "detector."
 
 
@@ -76,7 +75,7 @@ def read_guard(path: str | Path) -> GuardParts:
     """The parts of the guard in a file, or of a ready-made one by its name."""
     source = find(path)
     tensors, description = read_tensors(source, FORMAT)
-    with undamaged(source):
+    with undamaged(source, REMEDY):
         return _guard_parts(tensors, description)
 
 
@@ -86,12 +85,13 @@ def inspect_file(path: str | Path) -> StoredFile:
     if source.is_dir():
         raise InputError(f"{source} is a folder without manifest.json: not a feature store of theodolite")
     tensors, description = read_tensors(source, FORMAT, DETECTOR_FORMAT)
-    with undamaged(source):
-        is_guard = description["format"] == FORMAT
-        content = (
-            _guard_parts(tensors, description) if is_guard else PackedDetector.described(description, tensors)
-        )
-        return StoredFile(source, description["theodolite"], content)
+    content: GuardParts | PackedDetector
+    if description["format"] == FORMAT:
+        with undamaged(source, REMEDY):
+            content = _guard_parts(tensors, description)
+    else:
+        content = read_detector(source, tensors, description)
+    return StoredFile(source, str(description.get("theodolite")), content)
 
 
 def find(path: str | Path) -> Path:
@@ -111,26 +111,29 @@ def ready_made() -> list[str]:
     return sorted(name.stem for name in names if name.suffix == ".safetensors")
 
 
-@contextmanager
-def undamaged(path: str | Path) -> Iterator[None]:
-    """Parts that are missing, or do not fit each other, are the file's fault."""
-    try:
-        yield
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path} is damaged: {error}. Remedy: fit the guard again") from error
+@dataclass(frozen=True)
+class _Description:
+    """A guard in a file's header."""
+
+    format: str
+    theodolite: str
+    detector: JsonValue
+    provenance: Provenance | None
+    false_alarm_rate: float
+    class_names: tuple[str, ...] | None
 
 
-def _guard_parts(tensors: Mapping[str, Tensor], description: Mapping[str, Any]) -> GuardParts:
+def _guard_parts(tensors: Mapping[str, Tensor], description: JsonObject) -> GuardParts:
+    said = from_plain(_Description, description, "the guard")
     own = {name.removeprefix(_DETECTOR): tensors[name] for name in tensors if name.startswith(_DETECTOR)}
-    detector = PackedDetector.described(description["detector"], own)
-    head, names, origin = None, description["class_names"], description["provenance"]
+    detector, head = PackedDetector.described(said.detector, own), None
     if "head.weight" in tensors:
         head = Head(tensors["head.weight"], tensors["head.bias"], unit_features=detector.unit_features)
     return GuardParts(
         detector=detector,
         calibration=Calibration(tensors["calibration.scores"]),
         head=head,
-        provenance=None if origin is None else from_plain(Provenance, origin, "provenance"),
-        class_names=None if names is None else tuple(names),
-        false_alarm_rate=description["false_alarm_rate"],
+        provenance=said.provenance,
+        class_names=said.class_names,
+        false_alarm_rate=said.false_alarm_rate,
     )

@@ -1,6 +1,6 @@
 """What the other scores cost at ImageNet size: against matrix products, faiss, scikit-learn, pytorch-ood.
 
-    python benchmarks/scores_speed.py
+    python speed/scores_speed.py
 
 D = 2,048 and C = 1,000 unless a line says otherwise, float32, all on the same cores. Other libraries are
 measured if they are installed. Exit code 1 if a promise is broken.

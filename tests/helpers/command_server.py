@@ -20,7 +20,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TESTS = Path(__file__).parent
+HELPERS = Path(__file__).parent
 KILLED = -signal.SIGKILL
 
 
@@ -61,7 +61,7 @@ def run(
 
 @functools.cache
 def _server() -> subprocess.Popen[str]:
-    paths = [str(TESTS.parent / "src"), str(TESTS), os.environ.get("PYTHONPATH", "")]
+    paths = [str(HELPERS.parents[1] / "src"), str(HELPERS), os.environ.get("PYTHONPATH", "")]
     # One thread: the models are tiny, and threads that wait for each other suffer when the machine is busy.
     env = {"PYTHONPATH": os.pathsep.join(path for path in paths if path), "OMP_NUM_THREADS": "1"}
     server = subprocess.Popen(

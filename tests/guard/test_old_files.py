@@ -23,7 +23,7 @@ from theodolite.core.files import read_tensors
 from theodolite.guard import Guard
 from theodolite.guard.storage import FORMAT
 
-FOLDER = Path(__file__).parent / "fixtures" / "0.1.0"
+FOLDER = Path(__file__).parents[1] / "fixtures" / "0.1.0"
 EXPECTED: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text())
 DETECTORS, GUARDS = sorted(EXPECTED["detectors"]), sorted(EXPECTED["guards"])
 # Scores of one CPU and another differ in the last digits.

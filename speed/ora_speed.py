@@ -1,6 +1,6 @@
 """What ORA costs at ImageNet size, as ratios to one matrix product of the same shape.
 
-    python benchmarks/ora_speed.py
+    python speed/ora_speed.py
 
 N = 8,192 rows, D = 2,048, C = 1,000, float32. Exit code 1 if a promise is broken.
 """
