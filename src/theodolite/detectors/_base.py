@@ -19,7 +19,7 @@ from ..reference.statistics import Needs
 from ._fitting import fit_many
 from ._registry import OptionValue, Record
 from ._storage import save
-from .shaping import ReAct, Shaping, parse_shaping
+from .shaping import Shaping, parse_shaping
 
 # Entries of one tile of logits. On a CPU 4 MiB of float32: large enough for the product to run at full speed,
 # small enough for the tile and its temporaries to stay in the last cache. Elsewhere enough to fill a device.
@@ -120,8 +120,8 @@ class Detector(nn.Module):
             raise InputError(f"features are missing: {self._name} needs {', '.join(self.needs.names())}")
         if head is None:
             raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
-        if isinstance(self.shaping, ReAct):
-            raise InputError("features are missing: ReAct needs them for its percentile")
+        if self.shaping is not None and self.shaping.learns:
+            raise InputError(f"features are missing: {self.shaping.title} needs them for what it learns")
         return Reference.empty(head, self.view_key)
 
     def _adopt(self, reference: Reference) -> Self:

@@ -15,7 +15,7 @@ from ..reference.head import Head
 from ..reference.percentiles import ActivationHistogram
 from ..reference.reference import Batches, Reference, View, batches, collect_views
 from ..reference.statistics import Needs
-from .shaping import ReAct
+from .shaping import Shaping
 
 if TYPE_CHECKING:
     from ._base import Detector
@@ -32,7 +32,7 @@ def fit_many(
 ) -> None:
     """Fit all detectors on the same ID features; the same as fitting each alone, but the data is read once.
 
-    A shaping that learns a threshold (ReAct) reads the data once more, before everything else.
+    A shaping that learns (ReAct its threshold) reads the data once more, before everything else.
     ``on_refusal`` is told of a detector that refuses what it was given; without it the refusal is raised.
     """
     if not detectors:
@@ -83,14 +83,17 @@ def _learn_shapings(
     ids: ArrayLike | None,
     head: Head | None,
 ) -> None:
-    """One pass for the percentiles of all ReActs: exact on arrays, from the histogram on streams."""
-    learners = [detector for detector in detectors if isinstance(detector.shaping, ReAct)]
+    """One pass for all shapings that learn: exact on arrays, from the histogram on streams."""
+    learners = [
+        detector for detector in detectors if detector.shaping is not None and detector.shaping.learns
+    ]
     if not learners:
         return
     if isinstance(features, Iterator):
+        names = sorted({shaping.title for shaping in learners.values()})
         raise InputError(
-            "features is an iterator that can be read once, but ReAct needs a pass of its own: "
-            "pass arrays, or an object that gives a new iterator each time"
+            f"features is an iterator that can be read once, but {', '.join(names)} needs a pass of its own: "
+            f"pass arrays, or an object that gives a new iterator each time"
         )
 
     def prepared() -> Iterator[Tensor]:
@@ -100,12 +103,10 @@ def _learn_shapings(
     histogram = ActivationHistogram()
     for rows in prepared():
         histogram.update(rows)
-    in_memory = isinstance(features, Tensor | np.ndarray)
-    learnt: dict[float, ReAct] = {}
-    for detector in learners:
-        assert isinstance(detector.shaping, ReAct)
-        percentile = detector.shaping.percentile
-        if percentile not in learnt:
-            learnt[percentile] = ReAct(percentile=percentile)
-            learnt[percentile].learn(histogram, prepared if in_memory else None)
-        detector.shaping = copy.deepcopy(learnt[percentile])
+    again = prepared if isinstance(features, Tensor | np.ndarray) else None
+    learnt: dict[str, Shaping] = {}
+    for detector, shaping in learners.items():
+        if shaping.spec not in learnt:
+            learnt[shaping.spec] = copy.deepcopy(shaping)
+            learnt[shaping.spec].learn(histogram, again)
+        detector.shaping = copy.deepcopy(learnt[shaping.spec])

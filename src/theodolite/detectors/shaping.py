@@ -18,9 +18,10 @@ from ..reference.percentiles import ActivationHistogram
 
 
 class Shaping(nn.Module):
-    """A row-wise map of features. One that learns from ID data says so in ``learns``."""
+    """A row-wise map of features. One that learns from ID data says so in ``learns``, and has a `learn`."""
 
     name: ClassVar[str]
+    title: ClassVar[str]
     learns: ClassVar[bool] = False
 
     def __init__(self, *, percentile: float) -> None:
@@ -28,6 +29,9 @@ class Shaping(nn.Module):
         if not 0 <= percentile <= 100:
             raise InputError(f"percentile must lie in 0..100, got {percentile}")
         self.percentile = percentile
+
+    def learn(self, histogram: ActivationHistogram, again: Callable[[], Iterable[Tensor]] | None) -> None:
+        """Learn from the activations of ID data, which can perhaps be read ``again``; most need not."""
 
     def options(self) -> dict[str, float]:
         names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
@@ -60,6 +64,7 @@ class ReAct(Shaping):
     """
 
     name = "react"
+    title = "ReAct"
     learns = True
     threshold: Tensor | None
 
@@ -100,6 +105,7 @@ class ASHP(Shaping):
     """Keep the largest (100 − p) % of a row's activations, the rest become 0 (Djurisic et al., ICLR 2023)."""
 
     name = "ash-p"
+    title = "ASH-P"
 
     def __init__(self, *, percentile: float = 60.0) -> None:
         super().__init__(percentile=percentile)
@@ -113,6 +119,7 @@ class ASHB(Shaping):
     """As ASH-P, but the surviving activations share the row's former sum equally."""
 
     name = "ash-b"
+    title = "ASH-B"
 
     def __init__(self, *, percentile: float = 65.0) -> None:
         super().__init__(percentile=percentile)
@@ -131,6 +138,7 @@ class ASHS(Shaping):
     """
 
     name = "ash-s"
+    title = "ASH-S"
 
     def __init__(self, *, percentile: float = 90.0) -> None:
         super().__init__(percentile=percentile)
@@ -148,6 +156,7 @@ class Scale(Shaping):
     """
 
     name = "scale"
+    title = "Scale"
 
     def __init__(self, *, percentile: float = 85.0) -> None:
         super().__init__(percentile=percentile)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from ..geometry.covariance import scale_of
+from ..geometry.covariance import not_flat, scale_of
 from ..reference.bank import ALL_ROWS
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
@@ -20,7 +20,6 @@ from ._base import Detector
 from ._registry import register
 from .shaping import Shaping
 
-_EPSILON = torch.finfo(torch.float64).eps
 _GIBIBYTE = 2**30
 
 
@@ -89,7 +88,7 @@ class SSDPlus(Detector):
         """A class's mean and the factor F, with F Fᵀ the pseudo-inverse of its covariance."""
         centre = rows.mean(dim=0)
         _, sizes, directions = torch.linalg.svd(rows - centre, full_matrices=False)
-        kept = sizes.square() > rows.shape[1] * _EPSILON * sizes[0].square()
+        kept = not_flat(sizes.square(), rows.shape[1])
         return centre, directions[kept].T * (len(rows) ** 0.5 / sizes[kept])
 
     def _tile_rows(self, device: torch.device) -> int:

@@ -8,14 +8,16 @@ from torch import Tensor
 _EPSILON = torch.finfo(torch.float64).eps
 
 
-def whitener(covariance: Tensor) -> Tensor:
-    """A (D, r) factor F with F Fᵀ = pseudo-inverse of ``covariance``, float64.
+def not_flat(variances: Tensor, width: int) -> Tensor:
+    """Which directions of a space of ``width`` dimensions count: those whose variance exceeds D·ε times the
+    largest (ε = 2.2e-16). The others are flat but for rounding; how many are left is the numerical rank."""
+    return variances > width * _EPSILON * variances.amax()
 
-    Directions whose variance is at most D·ε of the largest (ε = 2.2e-16) count as flat and are left out: r is
-    the numerical rank.
-    """
+
+def whitener(covariance: Tensor) -> Tensor:
+    """A (D, r) factor F with F Fᵀ = pseudo-inverse of ``covariance``, float64; r is its numerical rank."""
     variances, directions = torch.linalg.eigh(covariance.to(torch.float64))
-    kept = variances > len(variances) * _EPSILON * variances[-1]
+    kept = not_flat(variances, len(variances))
     factor: Tensor = directions[:, kept] * variances[kept].rsqrt()
     return factor
 

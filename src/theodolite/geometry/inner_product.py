@@ -17,11 +17,11 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..reference.head import Head
+from .covariance import not_flat
 from .triangle import pairwise_lengths
 
 METRICS = ("euclidean", "mahalanobis")
 SHRINKAGES = ("oas", "none")
-_EPSILON = torch.finfo(torch.float64).eps
 
 
 def check_metric(metric: str, shrinkage: str) -> None:
@@ -57,7 +57,7 @@ def spectrum(covariance: Tensor, samples: int, *, shrinkage: str = "oas") -> Spe
     variances, directions = torch.linalg.eigh(covariance)
     if not bool(variances[-1] > 0):
         raise InputError("features do not vary at all: the Mahalanobis metric needs a covariance")
-    kept = variances > len(variances) * _EPSILON * variances[-1]
+    kept = not_flat(variances, len(variances))
     floor = weight * covariance.diagonal().mean()
     return Spectrum(directions[:, kept], (1 - weight) * variances[kept] + floor, floor)
 
