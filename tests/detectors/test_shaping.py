@@ -135,7 +135,7 @@ def test_errors() -> None:
         th.ReAct()(problem.test)
     with pytest.raises(InputError, match="an iterator that can be read once"):
         th.ORA(shaping="react").fit(iter([problem.train]), head=problem.head)
-    with pytest.raises(InputError, match="ReAct needs them for its percentile"):
+    with pytest.raises(InputError, match="ReAct needs them for what it learns"):
         th.MSP(shaping="react").fit(head=problem.head)
     plain = th.ORA().collect(problem.train, head=problem.head)
     with pytest.raises(InputError, match="statistics of 'plain' features, ORA needs 'ash-s:90'"):

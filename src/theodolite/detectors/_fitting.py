@@ -84,9 +84,11 @@ def _learn_shapings(
     head: Head | None,
 ) -> None:
     """One pass for all shapings that learn: exact on arrays, from the histogram on streams."""
-    learners = [
-        detector for detector in detectors if detector.shaping is not None and detector.shaping.learns
-    ]
+    learners = {
+        detector: shaping
+        for detector in detectors
+        if (shaping := detector.shaping) is not None and shaping.learns
+    }
     if not learners:
         return
     if isinstance(features, Iterator):
