@@ -1,0 +1,134 @@
+"""One of each from outside: a score, a model source, a data format, a protocol, a figure, a metric.
+
+Everything is in one module of the user's own, which the command imports with `--import`: nothing in the
+package has to be edited for any of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HELPERS = Path(__file__).parent / "helpers"
+MINE = '''
+"""Things of one's own."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from theodolite import Detector, register
+from theodolite.benchmarks import Dataset, Split, on_dataset, register_dataset, register_protocol
+from theodolite.data import data_format
+from theodolite.data.stacks import ImageStack
+from theodolite.evaluation import Metric, register_metric
+from theodolite.models import LoadedModel, Request, source
+from theodolite.models.preprocess import Pixels
+from theodolite.paper import Context, Need, paper_figure
+from small_models import Tiny
+
+
+@register("gap", title="Gap", paper="ours", year=2026, formula="l_1 - l_2")
+class Gap(Detector):
+    def _score(self, features, logits):
+        first, second = logits.topk(2, dim=1).values.unbind(1)
+        return first - second
+
+
+@source("mine")
+def load(request: Request) -> LoadedModel:
+    pixels = Pixels(size=8, mean=(0.0,), std=(1.0,))
+    return LoadedModel(request.spec, Tiny(), pixels, repr(pixels), pixels.input_shape, layer="fc")
+
+
+@data_format("raw8", suffixes=(".raw8",), title="bytes of 8x8 pictures (.raw8)")
+def open_raw8(path: Path) -> ImageStack:
+    images = np.fromfile(path, dtype=np.uint8).reshape(-1, 8, 8)
+    return ImageStack(path.name, images, np.arange(len(images)) % 3)
+
+
+SPLITS = {"train": Split(90, ("train.raw8",)), "test": Split(60, ("test.raw8",))}
+register_dataset(Dataset("bytes", "Bytes", SPLITS, "made"))
+register_dataset(Dataset("dark", "Dark bytes", {"test": Split(45, ("dark.raw8",))}, "made"))
+register_protocol(on_dataset("bytes", "Bytes against dark bytes", "bytes", {"dark": None}))
+
+
+@paper_figure("fig:mine", "A figure of mine", Need("train.raw8"))
+def mine(context: Context) -> dict[str, Figure]:
+    figure = Figure()
+    figure.subplots().hist(np.fromfile(context.root / "train.raw8", dtype=np.uint8))
+    return {"figure-mine": figure}
+
+
+def middle(curve):
+    accepted = curve.id_counts.cumsum(axis=-1)
+    at = (accepted >= accepted[..., -1:] / 2).argmax(axis=-1)
+    false = curve.ood_counts.cumsum(axis=-1)
+    return np.take_along_axis(false, at[..., None], axis=-1)[..., 0] / false[..., -1]
+
+
+FPR50 = Metric("fpr50", "FPR50", True, "share of OOD accepted when half of ID is", middle, tabled=True)
+register_metric(FPR50)
+'''
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mine")
+    (folder / "mine.py").write_text(MINE, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    for name, count, top in (("train", 90, 256), ("test", 60, 256), ("dark", 45, 128)):
+        rng.integers(0, top, (count, 8, 8), dtype=np.uint8).tofile(folder / f"{name}.raw8")
+    return folder
+
+
+def run(place: Path, *arguments: str) -> str:
+    paths = os.pathsep.join((str(HELPERS), os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(
+        [sys.executable, "-m", "theodolite", "--import", "mine", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": paths, "COLUMNS": "200", "NO_COLOR": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_protocol_a_source_a_format_a_score_and_a_metric_meet_in_a_bench(place: Path) -> None:
+    shown = run(
+        place, "bench", "bytes", "--model", "mine:tiny", "--root", ".", "--cache", "cache", "-o", "out",
+        "--detector", "gap", "--detector", "ora", "--workers", "0",
+    )  # fmt: skip
+    assert "Gap" in shown
+    assert "FPR50 ↓ in %" in shown
+    results = json.loads((place / "out" / "results.json").read_text(encoding="utf-8"))
+    assert results["title"] == "Bytes against dark bytes"
+    (cell,) = (cell for cell in results["cells"] if (cell["entry"], cell["ood"]) == ("Gap", "dark"))
+    assert 0 <= cell["fpr50"] <= cell["fpr95"]
+    with (place / "out" / "results.csv").open(encoding="utf-8", newline="") as file:
+        assert "fpr50" in {row["metric"] for row in csv.DictReader(file)}
+    assert "FPR50" in (place / "out" / "report.html").read_text(encoding="utf-8")
+    assert "bytes: everything is here" in run(place, "data", "--root", ".")
+
+
+def test_a_figure_is_listed_and_drawn(place: Path) -> None:
+    assert "fig:mine" in run(place, "reproduce", "--root", ".")
+    run(place, "reproduce", "fig:mine", "--root", ".", "-o", "drawn", "--cache", "cache")
+    assert (place / "drawn" / "figure-mine.png").stat().st_size > 1_000
+
+
+def test_a_score_and_a_source_make_a_guard(place: Path) -> None:
+    model = ("--model", "mine:tiny")
+    run(place, "extract", *model, "--data", "train.raw8", "-o", "features", "--workers", "0")
+    fit = ("fit", "--data", "features", "--detector", "gap", "-o", "guard.safetensors")
+    run(place, *fit, "--calibration-share", "0.5")
+    assert "of 45 flagged as OOD" in run(place, "score", "guard.safetensors", "dark.raw8", "--workers", "0")
