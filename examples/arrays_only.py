@@ -7,8 +7,6 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import theodolite as th
-from theodolite.evaluation.metrics import auroc, fpr_at_tpr
-from theodolite.guard.calibration import Calibration
 
 pixels, digits = load_digits(return_X_y=True)
 pixels = (pixels / 16).astype("float32")
@@ -24,10 +22,10 @@ th.fit_many(detectors, train, train_labels, head=head)  # one pass over the data
 for detector in detectors:
     id_scores, ood_scores = detector.score(test), detector.score(unknown)
     print(
-        f"{detector.record.title:>5}  AUROC {auroc(id_scores, ood_scores):.3f}"
-        f"  FPR95 {fpr_at_tpr(id_scores, ood_scores):.3f}"
+        f"{detector.record.title:>5}  AUROC {th.auroc(id_scores, ood_scores):.3f}"
+        f"  FPR95 {th.fpr_at_tpr(id_scores, ood_scores):.3f}"
     )
 
 ora = detectors[0]
-flagged = Calibration(ora.score(test)).is_ood(ora.score(unknown), false_alarm_rate=0.05)
+flagged = th.Calibration(ora.score(test)).is_ood(ora.score(unknown), false_alarm_rate=0.05)
 print(f"at a false-alarm rate of 5 %, ORA flags {flagged.mean():.0%} of the 8s and 9s")

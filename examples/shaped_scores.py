@@ -6,7 +6,6 @@ Statistics are collected on the shaped features and logits are computed from the
 import torch
 
 import theodolite as th
-from theodolite.evaluation.metrics import auroc
 
 # Features like those behind a ReLU: each class excites a few units, outliers excite others, abnormally.
 torch.manual_seed(0)
@@ -34,5 +33,5 @@ detectors = [
 th.fit_many(detectors, train, train_labels, head=head)
 for detector in detectors:
     shaping = detector.shaping.spec if detector.shaping else "plain"
-    area = auroc(detector.score(test), detector.score(unknown))
+    area = th.auroc(detector.score(test), detector.score(unknown))
     print(f"{detector.record.title:>6} {shaping:<9} AUROC {area:.3f}")

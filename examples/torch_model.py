@@ -8,8 +8,6 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import theodolite as th
-from theodolite.features.capture import Capture
-from theodolite.guard.calibration import Calibration
 
 pixels, digits = load_digits(return_X_y=True)
 images, labels = torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(digits)
@@ -24,13 +22,13 @@ for _ in range(200):
     nn.functional.cross_entropy(model(train), train_labels).backward()  # type: ignore[no-untyped-call]
     optimiser.step()
 
-capture = Capture(model.eval())
+capture = th.Capture(model.eval())
 features, logits = capture(train)
 print(f"head: {capture.layer!r}, {capture.head.classes} classes, features of width {capture.head.width}")
 print(f"accuracy on the training digits: {(logits.argmax(1) == train_labels).float().mean():.3f}")
 
 detector = th.ORA().fit(features, train_labels, head=capture.head)
-calibration = Calibration(detector.score(capture(held_out)[0]))
+calibration = th.Calibration(detector.score(capture(held_out)[0]))
 scores = detector.score(capture(sideways)[0])
 for score, p, digit in zip(scores[:5], calibration.p_values(scores)[:5], labels[1200:1205], strict=True):
     print(f"a {digit} on its side: largest angle {float(score):.3f} rad, p-value {float(p):.3f}")

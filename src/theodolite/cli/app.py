@@ -50,7 +50,7 @@ def _theodolite(
     ] = False,
     modules: Annotated[
         list[str] | None,
-        typer.Option("--import", help="A Python module with scores of your own (@register), imported first."),
+        typer.Option("--import", help="A Python module with scores, sources, … of your own, imported first."),
     ] = None,
 ) -> None:
     for name in modules or []:
