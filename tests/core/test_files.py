@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 import theodolite as th
 from synthetic import make_problem
 from theodolite.core.errors import FormatError, InputError
+from theodolite.core.files import read_json
 
 
 def test_options_and_cosine_heads_travel(tmp_path: Path) -> None:
@@ -57,3 +58,34 @@ def test_data_free_scores_need_only_the_head() -> None:
         th.ORA().fit(head=problem.head)
     with pytest.raises(InputError, match="MSP needs a head"):
         th.MSP().fit()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        ('{"format": ' + "9" * 5_000 + "}", "a number of 5,000 digits"),
+        ('{"format": -' + "9" * 4_000 + "}", "a number of 4,001 digits"),
+        ('{"format": ', "Expecting value"),
+        (b'{"format": "\xff"}', "utf-8"),
+        ("", "Expecting value"),
+    ],
+)
+def test_json_is_read_within_bounds(tmp_path: Path, text: str | bytes, reason: str) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(FormatError, match=reason) as caught:
+        read_json(path)
+    assert str(path) in str(caught.value)
+    if isinstance(text, str):
+        save_file({"x": torch.zeros(2)}, tmp_path / "header", {"theodolite": text})
+        with pytest.raises(FormatError, match=reason):
+            th.load(tmp_path / "header")
+
+
+def test_json_files_have_a_largest_size(tmp_path: Path) -> None:
+    with (tmp_path / "file.json").open("wb") as file:
+        file.truncate(2**28 + 1)
+    with pytest.raises(FormatError, match="too large to be read: 268,435,457 bytes"):
+        read_json(tmp_path / "file.json")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from .._version import __version__
-from ..core.errors import InputError, TheodoliteError
+from ..core.errors import InputError, TheodoliteError, TheodoliteWarning
 from .bench import bench
 from .data import data
 from .demo import demo
@@ -77,9 +79,32 @@ for _command in COMMANDS:
 
 def main() -> None:
     """Run the command; errors of ours are one paragraph and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # file names may hold what no terminal can write
+            stream.reconfigure(errors="backslashreplace")
+    warnings.simplefilter("always", TheodoliteWarning)
+    warnings.showwarning = _print_warning
     try:
         app()
     except TheodoliteError as error:
         message = Text.assemble(("error: ", "bold red"), str(error))
         Console(stderr=True).print(message, soft_wrap=True)
         raise SystemExit(2) from error
+
+
+_foreign_warning = warnings.showwarning
+
+
+def _print_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Warnings of ours are notes, without a place in the code."""
+    if issubclass(category, TheodoliteWarning):
+        Console().print(Text.assemble(("note: ", "yellow"), str(message)), soft_wrap=True)
+    else:
+        _foreign_warning(message, category, filename, lineno, file, line)

@@ -14,6 +14,10 @@ class TheodoliteError(Exception):
     """Base of all errors raised on purpose by theodolite."""
 
 
+class TheodoliteWarning(UserWarning):
+    """Something that may make answers wrong, and that only the caller can judge; a command prints it."""
+
+
 class InputError(TheodoliteError, ValueError):
     """An argument cannot be used: the message names it, what it was and what was expected."""
 
@@ -62,3 +66,7 @@ class UnreadableImageError(TheodoliteError, OSError):
             f"--skip-unreadable",
             path,
         )
+
+
+class WorkerError(TheodoliteError, RuntimeError):
+    """A process that reads pictures has died; what was written before is kept."""

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,11 +22,16 @@ from safetensors.torch import save, save_file
 from torch import Tensor
 
 from .errors import FormatError, InputError, StorageError, TheodoliteError
+from .owned import read_owned
+from .partial import partial_beside
 from .plain import JsonObject, JsonValue
 
 _ENTRY = "theodolite"
 _SEAL = "sha256"
 _CHUNK = 2**20
+# Bounds of the JSON that is read: bytes of a file, digits of a whole number. Python bounds the depth.
+_JSON_BYTES = 2**28
+_DIGITS = 40
 
 
 def _umask() -> int:
@@ -43,7 +47,7 @@ _UMASK = _umask()
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; on success the file takes the place of ``path``, on failure nothing changes."""
-    partial = path.with_name(f"{path.name}{_of_thread()}.partial")
+    partial = partial_beside(path)
     try:
         yield partial
         with partial.open("rb+") as file:
@@ -59,12 +63,6 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
-def _of_thread() -> str:
-    """Threads may write the same file: each but the main one has names of its own."""
-    here = threading.current_thread()
-    return "" if here is threading.main_thread() else f".{here.ident}"
-
-
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically."""
     with replacing(path) as partial:
@@ -74,6 +72,34 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_json(path: Path, content: Mapping[str, JsonValue]) -> None:
     """Write a JSON file atomically, laid out for reading."""
     write_bytes(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(path: Path) -> JsonValue:
+    """The content of a JSON file of at most 256 MiB."""
+    size = path.stat().st_size
+    if size > _JSON_BYTES:
+        raise FormatError(f"{path} is too large to be read: {size:,} bytes, at most {_JSON_BYTES:,}")
+    return parse_json(path.read_bytes(), str(path))
+
+
+def parse_json(text: str | bytes, name: str) -> JsonValue:
+    """What a JSON text says; ``name`` is what it is called where it cannot be read.
+
+    Whole numbers have at most 40 digits; nesting is as deep as Python's own calls may be.
+    """
+    try:
+        content: JsonValue = json.loads(text, parse_int=_whole)
+    except RecursionError as error:
+        raise FormatError(f"{name} is not JSON that can be read: it is nested too deeply") from error
+    except ValueError as error:
+        raise FormatError(f"{name} is not JSON that can be read: {error}") from error
+    return content
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits, at most {_DIGITS} are read")
+    return int(digits)
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor], description: Mapping[str, JsonValue]) -> bytes:
@@ -90,16 +116,16 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], description: Mappin
 
 
 def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[str, Tensor], JsonObject]:
-    """All tensors of a file of ours, mapped from disk, and its description.
+    """All tensors of a file of ours and its description.
 
-    Refused if it has none of the ``formats`` expected, or if its checksum is wrong. The parts of a store are
-    not ``sealed``: its manifest has their checksums.
+    Refused if it has none of the ``formats`` expected, or if its checksum is wrong. What is ``sealed`` is read
+    into memory: nothing that happens to the file later changes it. The parts of a store are not: they stay
+    mapped, and its manifest has their checksums.
     """
-    with _opened(path) as file:
-        description = _description(file.metadata() or {}, path)
-        if description["format"] not in formats:
-            raise FormatError(f"{path} has format {description['format']!r}; expected {' or '.join(formats)}")
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    tensors, metadata = read_owned(path) if sealed else _mapped(path)
+    description = _description(metadata, path)
+    if description["format"] not in formats:
+        raise FormatError(f"{path} has format {description['format']!r}; expected {' or '.join(formats)}")
     if sealed and description.pop(_SEAL, None) != _checksum(tensors, description):
         raise FormatError(f"{path} is damaged (wrong checksum): make it again, or fetch it again")
     return tensors, description
@@ -127,22 +153,21 @@ def _checksum(tensors: Mapping[str, Tensor], description: Mapping[str, JsonValue
     return digest.hexdigest()
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _mapped(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     if not path.is_file():
         raise InputError(f"no such file: {path}")
     try:
         with safe_open(path, framework="pt") as file:
-            yield file
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, file.metadata() or {}
     except SafetensorError as error:
         raise FormatError(f"{path} is not a readable safetensors file: {error}") from error
 
 
 def _description(metadata: Mapping[str, str], path: Path) -> JsonObject:
-    try:
-        description = json.loads(metadata[_ENTRY])
-    except (KeyError, json.JSONDecodeError) as error:
-        raise FormatError(f"{path} was not written by theodolite: its header has no description") from error
+    if _ENTRY not in metadata:
+        raise FormatError(f"{path} was not written by theodolite: its header has no description")
+    description = parse_json(metadata[_ENTRY], f"the description in the header of {path}")
     if not isinstance(description, dict) or "format" not in description:
         raise FormatError(f"{path} was not written by theodolite: its description names no format")
     return description
