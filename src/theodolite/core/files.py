@@ -118,9 +118,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], description: Mappin
 def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[str, Tensor], JsonObject]:
     """All tensors of a file of ours and its description.
 
-    Refused if it has none of the ``formats`` expected, or if its checksum is wrong. What is ``sealed`` is read
-    into memory: nothing that happens to the file later changes it. The parts of a store are not: they stay
-    mapped, and its manifest has their checksums.
+    Refused if it has none of the ``formats`` expected, or if its checksum is wrong. What is ``sealed`` is
+    read into memory: nothing that happens to the file later changes it. The parts of a store stay mapped, and
+    its manifest has their checksums.
     """
     tensors, metadata = read_owned(path) if sealed else _mapped(path)
     description = _description(metadata, path)
