@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import theodolite as th
 from synthetic import Problem, make_problem
-from theodolite.core.errors import InputError
+from theodolite.core.errors import FormatError, InputError
+from theodolite.core.files import sha256
 from theodolite.detectors._stored_bank import StoredBank
 from theodolite.features.manifest import Recipe
+from theodolite.features.store import FeatureStore
 from theodolite.features.writer import Rows, StoreWriter
 
 ROWS, SHARD_ROWS = 600, 128
@@ -107,3 +112,91 @@ def test_width_must_match(store: Path) -> None:
     narrow = make_problem(width=12)
     with pytest.raises(InputError, match="holds features of width 48, not 12"):
         th.KNN(store=store).fit(head=narrow.head)
+
+
+def changed(store: Path, *, value: float = float("nan")) -> Path:
+    """A shard written over in place, as `cp` does: the same inode, the same size, other numbers."""
+    shard = store / "shard-00002.safetensors"
+    content = bytearray(shard.read_bytes())
+    content[-4000:] = np.full(1000, value, dtype="<f4").tobytes()
+    shard.write_bytes(content)
+    return shard
+
+
+@pytest.mark.parametrize("name", ["knn", "nnguide"])
+def test_a_bank_that_changes_under_a_running_process_is_refused(name: str, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store")
+    detector = th.create(name, store=store).fit()
+    before = detector.score(PROBLEM.ood)
+    whole = (store / "shard-00002.safetensors").read_bytes()
+    shard = changed(store)
+    for _ in range(2):
+        with pytest.raises(FormatError, match=r"shard-00002\.safetensors is missing or damaged"):
+            detector.score(PROBLEM.ood)
+    shard.write_bytes(whole)
+    torch.testing.assert_close(detector.score(PROBLEM.ood), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("cut", [0, 100, 20_000])
+def test_a_bank_cut_short_is_refused_and_does_not_end_the_process(cut: int, tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store")
+    detector = th.KNN(store=store).fit()
+    detector.score(PROBLEM.ood)
+    os.truncate(store / "shard-00001.safetensors", cut)
+    with pytest.raises(FormatError, match=r"shard-00001\.safetensors is missing or damaged"):
+        detector.score(PROBLEM.ood)
+    (store / "shard-00001.safetensors").unlink()
+    with pytest.raises(FormatError, match=r"shard-00001\.safetensors is missing or damaged"):
+        detector.score(PROBLEM.ood)
+
+
+@pytest.mark.parametrize("name", ["knn", "nnguide"])
+def test_a_bank_that_changes_during_a_search_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first shard changes while the last is read, after its own rows were compared."""
+    store = write_store(tmp_path / "store")
+    detector = th.create(name, store=store).fit()
+    detector.score(PROBLEM.ood)
+    shard, read = FeatureStore.shard, []
+
+    def meanwhile(self: FeatureStore, index: int) -> object:
+        read.append(index)
+        if index == 4:
+            changed(store, value=7.0)
+        return shard(self, index)
+
+    monkeypatch.setattr(FeatureStore, "shard", meanwhile)
+    with pytest.raises(InputError, match="changed while it was searched"):
+        detector.score(PROBLEM.ood)
+    assert 4 in read
+
+
+def test_a_bank_that_was_only_touched_is_still_the_bank(tmp_path: Path) -> None:
+    store = write_store(tmp_path / "store")
+    detector = th.KNN(store=store).fit()
+    before = detector.score(PROBLEM.ood)
+    for shard in store.glob("shard-*"):
+        os.utime(shard, ns=(1, 1))
+    copy = shutil.copyfile(store / "shard-00000.safetensors", tmp_path / "copy")
+    copy.replace(store / "shard-00000.safetensors")
+    torch.testing.assert_close(detector.score(PROBLEM.ood), before, rtol=0, atol=0)
+
+
+def test_a_shard_is_hashed_once_as_long_as_nothing_happens_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = write_store(tmp_path / "store")
+    hashed: list[Path] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path)
+        return sha256(path)
+
+    monkeypatch.setattr("theodolite.features.store.sha256", counted)
+    detector = th.KNN(store=store).fit()
+    for _ in range(3):
+        detector.score(PROBLEM.ood)
+    assert sorted(path.name for path in hashed if "shard" in path.name) == [
+        f"shard-{index:05d}.safetensors" for index in range(5)
+    ]

@@ -1,6 +1,8 @@
 """A bank that stays on disk: the rows of a feature store, mapped block by block while they are compared.
 
 The rows are those that a bank in memory would hold: all, or the same share of each class for the same seed.
+The store is watched: a shard that is no longer the file whose checksum was compared is compared again before
+it is read, and a search during which a shard changed is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from ..core.arrays import as_float
 from ..core.errors import InputError
+from ..features.manifest import shard_name
 from ..features.store import FeatureStore
 from ..geometry.neighbours import BLOCK_ROWS
 from ..reference.bank import Bank
@@ -49,6 +52,7 @@ class StoredBank:
             waiting.append(as_float(rows))
         if waiting:
             yield self._view(torch.cat(waiting))
+        self._require_unchanged()
 
     def rows(self, places: Tensor) -> Tensor:
         """The rows at the given places (n,) of the bank. Reads the pages they lie on, not the whole store."""
@@ -60,7 +64,17 @@ class StoredBank:
             if bool(here.any()):
                 found[here] = as_float(rows[wanted[here] - start])
             start += len(rows)
+        self._require_unchanged()
         return self._view(found)
+
+    def _require_unchanged(self) -> None:
+        """Refuse what was just read if it may not be what was compared: the shards are mapped, not owned."""
+        changed = self.store.changed()
+        if changed:
+            raise InputError(
+                f"{self.store.path}: {', '.join(map(shard_name, changed))} changed while it was searched: "
+                f"score again; to change a store that is in use, write another one and fit on it"
+            )
 
     def _raw(self) -> Iterator[Tensor]:
         for features, _, ids in self.store.batches(BLOCK_ROWS):

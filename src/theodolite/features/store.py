@@ -52,8 +52,9 @@ def number_of(name: str) -> int:
 class FeatureStore:
     """Features on disk, and everything known about them.
 
-    ``recipe`` is what the caller expects to find: a store made from anything else is refused. Every shard's
-    checksum is compared when it is first read; `damaged` looks at all of them.
+    ``recipe`` is what the caller expects to find: a store made from anything else is refused. A shard's
+    checksum is compared when it is first read, and again when its file is not the one that was compared;
+    `damaged` looks at all of them.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class FeatureStore:
         if absent:
             raise damaged_error(self.path, absent)
         self.head = self._read_head()
-        self._checked: set[int] = set()
+        self._checked: dict[int, _Identity] = {}
 
     @property
     def key(self) -> str:
@@ -132,10 +133,11 @@ class FeatureStore:
         if not 0 <= index < self.shards:
             raise InputError(f"shard {index} does not exist: the store has {self.shards}")
         path = self.path / shard_name(index)
-        if index not in self._checked:
-            if not self._sound(index):
+        identity = _identity(path)
+        if identity is None or self._checked.get(index) != identity:
+            if identity is None or not self._sound(index):
                 raise damaged_error(self.path, [index])
-            self._checked.add(index)
+            self._checked[index] = identity
         tensors, description = read_tensors(path, SHARD_FORMAT, sealed=False)
         names = from_plain(tuple[str, ...], description["names"], f"{path}: names")
         ids = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
@@ -145,6 +147,11 @@ class FeatureStore:
         """The samples' own ids, in the order of the rows."""
         for index in range(self.shards):
             yield from self.shard(index).names
+
+    def changed(self) -> list[int]:
+        """Shards whose files are not those that were read: written over, replaced, or gone. Reads nothing."""
+        known = sorted(self._checked.items())
+        return [index for index, seen in known if _identity(self.path / shard_name(index)) != seen]
 
     def damaged(self) -> list[int]:
         """Shards that are missing or whose checksum is wrong. Reads the whole store."""
@@ -160,6 +167,24 @@ class FeatureStore:
             raise FormatError(f"{path} is missing or damaged: run the same extraction again with --repair")
         tensors, description = read_tensors(path, HEAD_FORMAT, sealed=False)
         return Head(tensors["weight"], tensors["bias"], unit_features=bool(description["unit_features"]))
+
+
+class _Identity(NamedTuple):
+    """What changes with every write to a file, and costs no look into it."""
+
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+def _identity(path: Path) -> _Identity | None:
+    """None where there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return _Identity(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 class StoreParts:
