@@ -11,7 +11,7 @@ from typing import Any
 
 def code_digest(text: str) -> str:
     """sha256 over the syntax tree of a module, the same in every version of Python."""
-    return hashlib.sha256(repr(_shape(ast.parse(text))).encode()).hexdigest()
+    return hashlib.sha256(repr(shape(ast.parse(text))).encode()).hexdigest()
 
 
 @cache
@@ -28,12 +28,12 @@ def modules_behind(*roots: str) -> list[str]:
     return sorted(_reached(roots))
 
 
-def _shape(node: Any) -> Any:
+def shape(node: Any) -> Any:
     """A syntax tree as nested lists; empty fields, which versions of Python add and drop, are left out."""
     if isinstance(node, ast.AST):
-        fields = [(name, _shape(value)) for name, value in ast.iter_fields(node) if value not in (None, [])]
+        fields = [(name, shape(value)) for name, value in ast.iter_fields(node) if value not in (None, [])]
         return [type(node).__name__, *fields]
-    return [_shape(part) for part in node] if isinstance(node, list) else node
+    return [shape(part) for part in node] if isinstance(node, list) else node
 
 
 _PACKAGE = __name__.split(".")[0]

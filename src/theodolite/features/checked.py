@@ -23,13 +23,13 @@ def checked_capture(
     capture = Capture(loaded.model.to(device), layer or loaded.layer)
     try:
         capture(noise.to(device))
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError, ValueError, TypeError) as error:
         if isinstance(error, CaptureError):
             raise
         remedy = (
             ". Let the factory return (model, preprocess), or say what it takes: ?size=28&mean=0 is grey"
             if loaded.spec.startswith("python:")
-            else ""
+            else ". ?size=… in its spec says how large they shall be"
         )
         raise InputError(
             f"{loaded.spec} does not take images of shape {loaded.input_shape}: {error}{remedy}"

@@ -12,6 +12,7 @@ from torch import Tensor
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+INTERPOLATIONS = tuple(sorted(method.name.lower() for method in Image.Resampling))
 _MODES = {1: "L", 3: "RGB"}
 
 # Length over width of pictures that are resized whole before their centre is cut out.

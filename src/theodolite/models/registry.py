@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -18,13 +18,20 @@ from torch import Tensor, nn
 from ..core.errors import InputError, ModelError, TheodoliteError
 from .cards import resolve
 from .checkpoint import load_weights
+from .identity import renamed
+from .preprocess import Pixels
+from .preprocess_options import PREPROCESS_OPTIONS, changed, tidy, whole
 
 Preprocess: TypeAlias = Callable[[Image.Image], Tensor]
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A classifier in eval mode, and what belongs to it."""
+    """A classifier in eval mode, and what belongs to it.
+
+    ``pixels`` is the preprocessing in numbers, where it has them: options of the spec change them one by one.
+    ``former_ids`` are those by which earlier versions knew the same preprocessing.
+    """
 
     spec: str
     model: nn.Module
@@ -33,6 +40,8 @@ class LoadedModel:
     input_shape: tuple[int, int, int]
     layer: str | None = None
     class_names: tuple[str, ...] | None = None
+    pixels: Pixels | None = None
+    former_ids: tuple[str, ...] = ()
 
     @cached_property
     def digest(self) -> str:
@@ -73,6 +82,11 @@ class Request:
         if not value.isdecimal():
             raise InputError(f"{self.spec}: option {option} must be a whole number, got {value!r}")
         return int(value)
+
+    @property
+    def size(self) -> int | None:
+        """Another side of the input than the source's, for networks that are built for one."""
+        return whole(self.options, "size", self.spec) if "size" in self.options else None
 
     @property
     def num_classes(self) -> int | None:
@@ -161,16 +175,38 @@ def load_model(
     """
     known, name, given = _parse(spec)
     prefix = known.prefix
-    merged = given | {key: str(value) for key, value in options.items() if value is not None}
-    unknown = sorted(set(merged) - set(known.options))
+    merged = given | {key: tidy(key, _text(value)) for key, value in options.items() if value is not None}
+    takes = list(dict.fromkeys((*known.options, *PREPROCESS_OPTIONS)))
+    unknown = sorted(set(merged) - set(takes))
     if unknown:
-        takes = ", ".join(known.options) or "none"
-        raise InputError(f"{prefix} models take no option {unknown[0]!r}; options: {takes}")
+        raise InputError(f"{prefix} models take no option {unknown[0]!r}; options: {', '.join(takes)}")
     path = None if weights is None else Path(weights)
     request = Request(write_spec(prefix, name, merged), name, pretrained, path, merged)
-    loaded = known.load(request)
+    # What a source declares itself, it also does itself.
+    asked = {key: merged[key] for key in PREPROCESS_OPTIONS if key in merged and key not in known.options}
+    loaded = _prepared_as(known.load(request), asked, request.spec)
     loaded.model.eval()
     return loaded
+
+
+def _prepared_as(loaded: LoadedModel, options: dict[str, str], spec: str) -> LoadedModel:
+    """The model with a preprocessing that options of its spec change; they are part of spec and id."""
+    if not options:
+        return loaded
+    own = loaded.preprocess if isinstance(loaded.preprocess, Pixels) else loaded.pixels
+    pixels = changed(own, options, spec)
+    return replace(
+        loaded,
+        preprocess=pixels,
+        preprocess_id=renamed(loaded.preprocess_id, repr(pixels)),
+        former_ids=tuple(renamed(former, repr(pixels)) for former in loaded.former_ids),
+        input_shape=pixels.input_shape,
+        pixels=pixels,
+    )
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def weights_present(spec: str) -> bool:
@@ -187,8 +223,9 @@ def canonical_spec(spec: str) -> str:
 
 def names_model(asked: str, stored: str) -> bool:
     """Whether a spec names a stored model: a source may have added the name of its default weights."""
-    (name, _, options), (wanted, _, given) = stored.partition("?"), canonical_spec(asked).partition("?")
-    return options == given and (name == wanted or name.startswith(wanted + "/"))
+    (name, _, query), (wanted, _, given) = stored.partition("?"), canonical_spec(asked).partition("?")
+    same = _options(query, stored) == _options(given, asked)
+    return same and (name == wanted or name.startswith(wanted + "/"))
 
 
 def _parse(spec: str) -> tuple[Source, str, dict[str, str]]:
@@ -200,7 +237,19 @@ def _parse(spec: str) -> tuple[Source, str, dict[str, str]]:
             f"sources: {', '.join(list_sources())}"
         )
     name, _, query = rest.partition("?")
-    return known, name, dict(parse_qsl(query))
+    return known, name, _options(query, spec)
+
+
+def _options(query: str, spec: str) -> dict[str, str]:
+    """The options of a spec, each in its one spelling."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    named = [key for key, _ in pairs]
+    for key, value in pairs:
+        if named.count(key) > 1:
+            raise InputError(f"{spec}: option {key} is given twice")
+        if not value:
+            raise InputError(f"{spec}: option {key} has no value: write {key}=…, or leave it out")
+    return {key: tidy(key, value) for key, value in pairs}
 
 
 def write_spec(prefix: str, name: str, options: dict[str, str]) -> str:

@@ -8,6 +8,7 @@ CLIP's temperature. ``?linear=probe.safetensors`` puts a linear layer on the ima
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ...reference.head import Head
 from ..checkpoint import linear_weights
 from ..class_names import read_names
 from ..hub_cache import in_hub_cache
-from ..preprocess import Rgb
+from ..preprocess import Pixels, Rgb
 from ..registry import LoadedModel, Request, source
 
 PROMPT = "a photo of a {class}."
@@ -62,7 +63,10 @@ def load(request: Request) -> LoadedModel:
         raise InputError(f"{request.spec} names no weights: write openclip:{name}/TAG with one of: {tags}")
     with request.fetching(", put the folder of the model in place of its name"):
         clip, _, preprocess = open_clip.create_model_and_transforms(
-            name, pretrained=tag if request.fetch else None, load_weights=request.fetch
+            name,
+            pretrained=tag if request.fetch else None,
+            load_weights=request.fetch,
+            force_image_size=request.size,
         )
         tokenizer = open_clip.get_tokenizer(name)
     request.fill(clip)
@@ -86,6 +90,21 @@ def load(request: Request) -> LoadedModel:
         input_shape=(3, height, width),
         layer="head" if "linear" in request.options else None,
         class_names=None if names is None else tuple(names),
+        pixels=_pixels(clip.visual.preprocess_cfg, height, width),
+    )
+
+
+def _pixels(config: Mapping[str, Any], height: int, width: int) -> Pixels | None:
+    """open_clip's preprocessing in numbers; None where a picture is put into a frame."""
+    resize = {"shortest": height, "squash": None}
+    if height != width or config["resize_mode"] not in resize:
+        return None
+    return Pixels(
+        size=height,
+        resize=resize[config["resize_mode"]],
+        mean=tuple(config["mean"]),
+        std=tuple(config["std"]),
+        interpolation=config["interpolation"],
     )
 
 

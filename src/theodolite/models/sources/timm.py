@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ...core.compat import import_torchvision
 from ...core.errors import InputError, MissingExtraError, did_you_mean
 from ..class_names import IMAGENET_CLASSES, imagenet_names
 from ..hub_cache import in_hub_cache
-from ..preprocess import Rgb
+from ..preprocess import Pixels, Rgb
 from ..registry import LoadedModel, Request, source
 
 
@@ -34,6 +37,8 @@ def load(request: Request) -> LoadedModel:
     extra = {} if classes is None else {"num_classes": classes}
     with request.fetching(", put the folder of the model in place of its name"):
         model = timm.create_model(name, pretrained=request.fetch, **extra)
+        if request.size is not None and model.pretrained_cfg.get("fixed_input_size"):
+            model = timm.create_model(name, pretrained=request.fetch, img_size=request.size, **extra)
     request.fill(model)
     config = resolve_data_config({}, model=model)
     channels, height, width = config["input_size"]
@@ -47,6 +52,22 @@ def load(request: Request) -> LoadedModel:
         preprocess_id="timm " + json.dumps(config, sort_keys=True),
         input_shape=(channels, height, width),
         class_names=None if named is None or len(named) != model.num_classes else tuple(named),
+        pixels=_pixels(config),
+    )
+
+
+def _pixels(config: Mapping[str, Any]) -> Pixels | None:
+    """timm's preprocessing in numbers; None for a way of cropping that has no name here."""
+    channels, height, width = config["input_size"]
+    whole = config["crop_mode"] == "squash" and config["crop_pct"] == 1
+    if channels not in (1, 3) or height != width or not (whole or config["crop_mode"] == "center"):
+        return None
+    return Pixels(
+        size=height,
+        resize=None if whole else math.floor(height / config["crop_pct"]),
+        mean=tuple(config["mean"]),
+        std=tuple(config["std"]),
+        interpolation=config["interpolation"],
     )
 
 

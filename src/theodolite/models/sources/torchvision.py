@@ -9,7 +9,7 @@ import torch
 
 from ...core.compat import import_torchvision
 from ...core.errors import InputError, MissingExtraError, did_you_mean
-from ..preprocess import Rgb
+from ..preprocess import Pixels, Rgb
 from ..registry import LoadedModel, Request, source, write_spec
 
 # Files that torchvision fetches, written here so that a look at the paper's backbones need not import it.
@@ -35,6 +35,8 @@ def load(request: Request) -> LoadedModel:
 
     classes = request.num_classes
     extra = {} if classes is None else {"num_classes": classes}
+    if request.size is not None and name.startswith("vit_"):
+        extra["image_size"] = request.size
     with request.fetching():
         model = models.get_model(name, weights=weights if request.fetch else None, **extra)
     request.fill(model)
@@ -47,6 +49,13 @@ def load(request: Request) -> LoadedModel:
         preprocess_id="torchvision " + " ".join(repr(transforms).split()),
         input_shape=(3, size, size),
         class_names=tuple(weights.meta["categories"]) if classes is None else None,
+        pixels=Pixels(
+            size=size,
+            resize=transforms.resize_size[0],
+            mean=tuple(transforms.mean),
+            std=tuple(transforms.std),
+            interpolation=transforms.interpolation.value,
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,11 @@ from torch import Tensor
 from ...core.compat import import_torchvision
 from ...core.errors import MissingExtraError, ModelError
 from ..hub_cache import in_hub_cache
+from ..preprocess import Pixels
 from ..registry import LoadedModel, Request, source
+
+# From this size on the processor of ConvNeXt shows the whole picture.
+_CONVNEXT_WHOLE = 384
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,28 @@ def load(request: Request) -> LoadedModel:
         preprocess_id="transformers " + " ".join(processor.to_json_string().split()),
         input_shape=(channels, height, width),
         class_names=tuple(str(config.id2label[index]) for index in range(config.num_labels)),
+        pixels=_pixels(processor, height, width),
+    )
+
+
+def _pixels(processor: Any, height: int, width: int) -> Pixels | None:
+    """A processor's preprocessing in numbers, by its usual settings; None where it has others."""
+    said = processor.to_dict()
+    edge, share = (said.get("size") or {}).get("shortest_edge"), said.get("crop_pct")
+    whole = edge is None or (share is not None and height >= _CONVNEXT_WHOLE)
+    if not whole and share is None and not said.get("do_center_crop"):
+        return None
+    resize = None if whole else edge if share is None else math.floor(height / share)
+    scaled = said.get("do_rescale") and said.get("rescale_factor") == 1 / 255
+    if height != width or not (said.get("do_resize") and scaled):
+        return None
+    plain = not said.get("do_normalize")
+    return Pixels(
+        size=height,
+        resize=resize,
+        mean=(0.0, 0.0, 0.0) if plain else tuple(said["image_mean"]),
+        std=(1.0, 1.0, 1.0) if plain else tuple(said["image_std"]),
+        interpolation=Image.Resampling(int(said["resample"])).name.lower(),
     )
 
 
