@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import FormatError
+from .bounds import require_unpackable
 from .formats import data_format
 from .stacks import ImageStack
 
 _UBYTE = 0x08
 _PIECE = 2**20
+_SIZES = 4
 _LABEL_NAMES = (("images-idx3", "labels-idx1"), ("images.idx3", "labels.idx1"), ("images", "labels"))
 
 
@@ -26,7 +28,7 @@ def is_idx(path: Path) -> bool:
             start = file.read(4)
     except (OSError, EOFError, zlib.error):
         return False
-    return len(start) == 4 and start[:3] == bytes((0, 0, _UBYTE)) and 1 <= start[3] <= 4
+    return len(start) == 4 and start[:3] == bytes((0, 0, _UBYTE)) and 1 <= start[3] <= _SIZES
 
 
 @data_format("idx", title="idx", content=is_idx)
@@ -43,22 +45,35 @@ def open_idx(path: Path) -> ImageStack:
 def read_idx(path: Path) -> npt.NDArray[np.uint8]:
     """The array of an idx file of unsigned bytes."""
     try:
+        size = path.stat().st_size
         with _opened(path) as file:
-            start = file.read(4)
+            shape = _shape(path, file.read(4), file)
+            promised = math.prod(shape)
+            if path.suffix == ".gz":
+                require_unpackable(path, promised, size)
             # Never more than the header promises, whatever a small archive unpacks to.
-            sizes = file.read(4 * start[3]) if len(start) == 4 else b""
-            shape = tuple(int(size) for size in np.frombuffer(sizes[: len(sizes) // 4 * 4], dtype=">u4"))
-            content = _at_most(file, math.prod(shape) + 1)
+            content = _at_most(file, promised + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise FormatError(f"{path} is damaged ({error}): fetch the file again") from error
-    if start[:3] != bytes((0, 0, _UBYTE)):
-        raise FormatError(f"{path} is not an idx file of unsigned bytes: it begins {start.hex(' ')}")
-    if len(sizes) != 4 * start[3] or len(content) != math.prod(shape):
+    if len(content) != promised:
         raise FormatError(
-            f"{path} is damaged: its header promises {shape}, {math.prod(shape)} bytes, but "
-            f"{'more' if len(content) > math.prod(shape) else len(content)} follow. Fetch the file again"
+            f"{path} is damaged: its header promises {shape}, {promised} bytes, but "
+            f"{'more' if len(content) > promised else len(content)} follow. Fetch the file again"
         )
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+def _shape(path: Path, start: bytes, file: gzip.GzipFile) -> tuple[int, ...]:
+    """The sizes in a header, of which the first four bytes are read."""
+    if start[:3] != bytes((0, 0, _UBYTE)) or len(start) < 4:
+        raise FormatError(f"{path} is not an idx file of unsigned bytes: it begins {start.hex(' ')}")
+    count = start[3]
+    if not 1 <= count <= _SIZES:
+        raise FormatError(f"{path} is damaged: its header promises {count} sizes, expected 1 to {_SIZES}")
+    sizes = file.read(4 * count)
+    if len(sizes) < 4 * count:
+        raise FormatError(f"{path} is damaged: it ends within its header. Fetch the file again")
+    return tuple(int(size) for size in np.frombuffer(sizes, dtype=">u4"))
 
 
 def _at_most(file: gzip.GzipFile, count: int) -> bytes:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ..core.errors import InputError
+from .bounds import LARGEST_LABEL
 from .files import SUFFIXES, ImageFiles, require_pictures
 from .formats import data_format
 
 _UNLABELLED = -1
 # An OpenOOD list lies some folders below the one its paths start from.
 _LEVELS_UP = 4
+# Bytes of a list; a line for each picture of ImageNet takes 70 MB.
+_LARGEST = 2**28
+_DIGITS = 20
+# Letters of a wrong label that a message shows.
+_SHOWN = 40
 
 
 @data_format(
@@ -25,6 +32,9 @@ def open_list(path: Path, *, root: Path | None = None) -> ImageFiles:
     Paths start from ``root``, else from the list's folder or the nearest one above it where the first exists.
     """
     files: list[tuple[str, int | None]] = []
+    size = path.stat().st_size
+    if size > _LARGEST:
+        raise InputError(f"{path} is too long for a list: {size:,} bytes, at most {_LARGEST:,}")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -40,15 +50,15 @@ def _entry(entry: str, where: str) -> tuple[str, int | None]:
     name, _, last = entry.rpartition(" ")
     if not name:
         return entry, None
-    try:
-        label = int(last)
-    except ValueError as error:
+    if not re.fullmatch(r"-?[0-9]+", last):
         if Path(entry).suffix.lower() in SUFFIXES:
             return entry, None
-        raise InputError(f"{where}: {last!r} is not a label, expected `path label` with a number") from error
-    if label < _UNLABELLED:
-        raise InputError(f"{where}: label {label} is out of range, expected 0 or more, or -1 for none")
-    return name, None if label == _UNLABELLED else label
+        raise InputError(f"{where}: {last[:_SHOWN]!r} is not a label, expected `path label` with a number")
+    if len(last) > _DIGITS or not _UNLABELLED <= int(last) <= LARGEST_LABEL:
+        raise InputError(
+            f"{where}: label {last[:_SHOWN]} is out of range, expected 0 or more, or -1 for none"
+        )
+    return name, None if int(last) == _UNLABELLED else int(last)
 
 
 def _root_of(path: Path, first: str) -> Path:

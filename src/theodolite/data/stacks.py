@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from ..core.errors import FormatError, InputError
+from ..core.errors import InputError
+from .bounds import LARGEST_LABEL
 from .formats import data_format
+from .npy import ArrayArchive, Stack, mapped_array
 from .sample import Sample, fingerprint, from_array, line
 
-Stack = npt.NDArray[np.generic]
 _IMAGE_KEYS = ("images", "image", "data", "x", "x_test", "x_train", "arr_0")
 _LABEL_KEYS = ("labels", "label", "targets", "y", "y_test", "y_train")
+# Names that a message about an archive lists.
+_NAMED = 20
 
 
 class ImageStack:
     """An array of pictures (N, …) with optional labels; ids are `name#index`."""
+
+    from_arrays = True
 
     def __init__(
         self,
@@ -28,7 +31,7 @@ class ImageStack:
         labels: Stack | None = None,
         class_names: tuple[str, ...] | None = None,
     ) -> None:
-        if images.ndim not in (3, 4) or len(images) == 0:
+        if images.ndim not in (3, 4) or images.size == 0:
             raise InputError(
                 f"{name}: images have shape {images.shape}, expected (N, height, width), (N, height, width, "
                 f"channels) or (N, channels, height, width) with at least one picture"
@@ -49,6 +52,9 @@ class ImageStack:
         identity = f"{self.name}#{index}"
         return Sample(from_array(np.asarray(self.images[index]), identity), self._label(index), identity)
 
+    def labels_of_samples(self) -> list[int | None]:
+        return [self._label(index) for index in range(len(self))]
+
     def listing(self) -> Iterator[str]:
         for index in range(len(self)):
             content = fingerprint(np.ascontiguousarray(self.images[index]).tobytes())
@@ -63,43 +69,22 @@ def open_npy(path: Path) -> ImageStack:
     """An array file, mapped into memory; labels in `NAME_labels.npy` or `labels.npy` beside it."""
     beside = [path.with_name(f"{path.stem}_labels.npy"), path.with_name("labels.npy")]
     labels = next((file for file in beside if file.is_file() and file != path), None)
-    return ImageStack(path.name, _read(path), None if labels is None else _read(labels))
+    return ImageStack(path.name, mapped_array(path), None if labels is None else mapped_array(labels))
 
 
 @data_format("npz", title=".npz", suffixes=(".npz",))
 def open_npz(path: Path) -> ImageStack:
     """An archive with one array of pictures, and one of labels under a usual name."""
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            names = {key.lower(): key for key in archive.files}
-            key = next((names[key] for key in _IMAGE_KEYS if key in names), None)
-            if key is None:
-                raise InputError(
-                    f"{path} holds {', '.join(archive.files) or 'nothing'}, but no pictures: name the "
-                    f"array one of {', '.join(_IMAGE_KEYS)}"
-                )
-            label_key = next((names[key] for key in _LABEL_KEYS if key in names), None)
-            return ImageStack(path.name, archive[key], None if label_key is None else archive[label_key])
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, InputError):
-            raise
-        raise _damaged(path, error) from error
-
-
-def _read(path: Path) -> Stack:
-    try:
-        array: Stack = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise _damaged(path, error) from error
-    return array
-
-
-def _damaged(path: Path, error: Exception) -> FormatError:
-    reason = " ".join(str(error).split())[:120]
-    return FormatError(
-        f"{path} is damaged or not a NumPy file of plain numbers ({reason}): save it again with np.save or "
-        f"np.savez"
-    )
+    archive = ArrayArchive(path)
+    names = {name.lower(): name for name in archive.names}
+    images = next((names[key] for key in _IMAGE_KEYS if key in names), None)
+    if images is None:
+        raise InputError(
+            f"{path} holds {', '.join(archive.names[:_NAMED]) or 'nothing'}, but no pictures: name the "
+            f"array one of {', '.join(_IMAGE_KEYS)}"
+        )
+    labels = next((names[key] for key in _LABEL_KEYS if key in names), None)
+    return ImageStack(path.name, archive.read(images), None if labels is None else archive.read(labels))
 
 
 def _checked(labels: Stack, rows: int, class_names: tuple[str, ...] | None, name: str) -> Stack:
@@ -111,7 +96,8 @@ def _checked(labels: Stack, rows: int, class_names: tuple[str, ...] | None, name
     if not np.issubdtype(labels.dtype, np.integer):
         raise InputError(f"{name}: labels have dtype {labels.dtype}, expected integers")
     low, high = int(labels.min()), int(labels.max())
-    if low < 0 or (class_names is not None and high >= len(class_names)):
-        top = "" if class_names is None else f"..{len(class_names) - 1}"
-        raise InputError(f"{name}: labels run from {low} to {high}, expected 0{top or ' or more'}")
+    top = LARGEST_LABEL if class_names is None else len(class_names) - 1
+    if low < 0 or high > top:
+        expected = "0 or more" if class_names is None and low < 0 else f"0..{top}"
+        raise InputError(f"{name}: labels run from {low} to {high}, expected {expected}")
     return labels
