@@ -8,16 +8,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ..core.errors import InputError
 from . import _options as options
 
 _SHOWN = 20
+_NOT_ALL_TRUSTED = 3
 
 
 def score(
     guard: Annotated[str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0.")],
     paths: Annotated[list[str], typer.Argument(help="Images, folders, data files or feature stores.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write all rows: .csv, .jsonl or .parquet.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write all rows: .csv, .jsonl or .parquet; - is standard output."
+        ),
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="csv, jsonl or parquet (default: by the suffix; csv for -)."),
     ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="The guard's model, if it is code of your own (python:…).")
@@ -32,18 +41,27 @@ def score(
     channels_last: options.ChannelsLast = False,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
+    fail_on_ood: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-ood", help="Exit code 3 if something is flagged as OOD, or is left without verdict."
+        ),
+    ] = False,
 ) -> None:
     """Say for every image what the classifier sees, and whether to trust it."""
     from ..features import Running
     from ..guard import Guard
-    from ..report.score_files import open_sink
+    from ..report.score_files import STANDARD_OUTPUT, open_sink
     from ._progress import progress_bar
     from .summary import Summary
 
-    console = Console()
+    if file_format is not None and output is None:
+        raise InputError(f"--format {file_format} is of the file to be written: add --output FILE, or -o -")
+    piped = str(output) == STANDARD_OUTPUT
+    console = Console(stderr=piped)
     judge = Guard.load(guard, model=model, weights=weights)
     summary = Summary(judge, judge.false_alarm_rate if false_alarm_rate is None else false_alarm_rate, _SHOWN)
-    with open_sink(output) as sink, progress_bar(console, "scoring") as show:
+    with open_sink(output, kind=file_format) as sink, progress_bar(console, "scoring") as show:
         for rows in judge.score_paths(
             paths,
             kind=kind,
@@ -56,4 +74,6 @@ def score(
         ):
             sink.write(rows)
             summary.add(rows)
-    summary.print(console, output)
+    summary.print(console, None if piped else output)
+    if fail_on_ood and not summary.all_trusted:
+        raise typer.Exit(_NOT_ALL_TRUSTED)

@@ -1,7 +1,9 @@
-"""What `theodolite score` says on screen: the first verdicts one by one, then the sum."""
+"""What `theodolite score` says on screen: the strangest samples one by one, then the sum."""
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,57 +12,77 @@ from rich.table import Table
 from rich.text import Text
 
 from ..guard import Guard, PathVerdict
-from ..guard.verdicts import OOD, UNREADABLE
+from ..guard.verdicts import ID, OOD
+from ..report.p_values import p_value_text
 
 _NAMED = 5
 
 
 class Summary:
-    """Counts of everything, and the first few rows."""
+    """Counts of everything, and the few strangest rows: memory does not grow with the samples."""
 
     def __init__(self, guard: Guard, false_alarm_rate: float, shown: int) -> None:
         self.guard = guard
         self.false_alarm_rate = false_alarm_rate
         self.shown = shown
-        self.count = 0
-        self.flagged = 0
-        self.unreadable: list[str] = []
-        self.first: list[PathVerdict] = []
+        self.verdicts: Counter[str] = Counter()
+        self.strangest: list[PathVerdict] = []
+        self.unjudged: dict[str, list[str]] = {}
+
+    @property
+    def count(self) -> int:
+        """Samples that have a score."""
+        return self.verdicts[ID] + self.verdicts[OOD]
+
+    @property
+    def all_trusted(self) -> bool:
+        """Every sample has a verdict, and it is ID."""
+        return self.verdicts.total() == self.verdicts[ID]
 
     def add(self, rows: Sequence[PathVerdict]) -> None:
-        judged = [row for row in rows if row.verdict != UNREADABLE]
-        self.count += len(judged)
-        self.flagged += sum(row.verdict == OOD for row in judged)
-        self.unreadable += [row.path for row in rows if row.verdict == UNREADABLE]
-        self.first += judged[: self.shown - len(self.first)]
+        self.verdicts.update(row.verdict for row in rows)
+        judged = [row for row in rows if row.verdict in (ID, OOD)]
+        self.strangest = heapq.nsmallest(self.shown, [*self.strangest, *judged], key=_score)
+        for row in rows:
+            if row.verdict not in (ID, OOD):
+                names = self.unjudged.setdefault(row.verdict, [])
+                names += [row.path][: _NAMED - len(names)]
 
     def print(self, console: Console, output: Path | None) -> None:
-        if self.first:
+        if self.strangest:
             console.print(self._table())
-        rate, share, skipped = self.false_alarm_rate, self.flagged / max(1, self.count), self.unreadable
+        flagged, rate = self.verdicts[OOD], self.false_alarm_rate
         lines = [
-            f"{self.flagged:,} of {self.count:,} flagged as OOD ({100 * share:.1f} %); "
+            f"{flagged:,} of {self.count:,} flagged as OOD ({100 * flagged / max(1, self.count):.1f} %); "
             f"of inputs like the calibration data about {100 * rate:g} % or fewer would be"
         ]
-        if skipped:
-            more = f" and {len(skipped) - _NAMED:,} more" if len(skipped) > _NAMED else ""
-            lines.append(f"{len(skipped):,} unreadable, without verdict: {', '.join(skipped[:_NAMED])}{more}")
+        for verdict, names in self.unjudged.items():
+            count = self.verdicts[verdict]
+            more = f" and {count - len(names):,} more" if count > len(names) else ""
+            lines.append(f"{count:,} {verdict}, without verdict: {', '.join(names)}{more}")
         if output is not None:
             lines.append(f"all rows in {output}")
         for line in lines:
             console.print(Text(line), soft_wrap=True)
 
     def _table(self) -> Table:
-        title = self.guard.detector.record.title
+        title, shown = self.guard.detector.record.title, len(self.strangest)
         table = Table(caption_justify="left")
-        if self.count > len(self.first):
-            table.caption = f"the first {len(self.first)} of {self.count:,}"
+        if self.count > 1:
+            which = f"all {shown}" if self.count == shown else f"the {shown} strangest of {self.count:,}"
+            table.caption = f"{which}, lowest p-value first"
         table.add_column("image", overflow="fold")
         table.add_column("class")
         for column in (title, "p-value", "verdict"):
             table.add_column(column, justify="right", no_wrap=True)
-        for row in self.first:
+        for row in self.strangest:
             style = "bold yellow" if row.verdict == OOD else "green"
-            cells = (f"{row.score:.4g}", f"{row.p_value:.3f}", Text(row.verdict, style=style))
+            cells = (f"{row.score:.4g}", p_value_text(row.p_value or 0.0), Text(row.verdict, style=style))
             table.add_row(Text(row.path), Text(row.name or ""), *cells)
         return table
+
+
+def _score(row: PathVerdict) -> float:
+    """The lower, the stranger; of equal p-values the lowest score comes first too."""
+    assert row.score is not None
+    return row.score

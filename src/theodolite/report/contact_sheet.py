@@ -13,6 +13,7 @@ from PIL.Image import Image, Resampling
 
 from .figures import ID_COLOUR, INK, OOD_COLOUR, QUIET
 from .figures.style import literal
+from .p_values import p_value_text
 
 _COLUMNS = 6
 # Inches, and the margin as a share of the width.
@@ -92,7 +93,7 @@ def _draw(panel: Axes, entry: Judged) -> None:
     name = textwrap.shorten(entry.class_name, _LETTERS, placeholder="…")
     lines = (
         (name, 10.5, INK, "bold"),
-        (f"{entry.score}   p = {entry.p_value:.3f}", 9, INK, "normal"),
+        (f"{entry.score}   p = {p_value_text(entry.p_value)}", 9, INK, "normal"),
         (entry.title, 8, QUIET, "normal"),
     )
     offset = -5.0
