@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from report_parser import ParsedPage
 from sample_report import make_result
 from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.benchmarks.runner import Highlight, run
+from theodolite.core.errors import StorageError
 from theodolite.detectors import Detector
 from theodolite.detectors.spec import parse_specs
 from theodolite.evaluation import Curve, list_metrics
@@ -69,6 +72,24 @@ def test_a_page_of_one_model_is_called_report(tmp_path: Path) -> None:
     assert after.encode() != before
     assert "<option selected>fine</option>" in after
     assert "and yet fine scores them lowest" in after
+
+
+def test_a_page_is_replaced_by_a_whole_one_or_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full at the very end, when all bytes are written and none is safe."""
+    (path,) = write_pages(make_result(), tmp_path)
+    before = path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(StorageError, match=r"cannot write .*report\.html.*free some space"):
+            write_pages(replace(make_result(), highlight="fine"), tmp_path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    write_pages(replace(make_result(), highlight="fine"), tmp_path)
+    assert path.read_bytes() != before
 
 
 def test_models_that_are_spelt_alike_have_files_of_their_own() -> None:
