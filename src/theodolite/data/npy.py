@@ -46,9 +46,18 @@ class ArrayArchive:
             with zipfile.ZipFile(path) as archive:
                 self.names = [name.removesuffix(".npy") for name in archive.namelist()]
 
+    def form(self, name: str) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+        """Shape and dtype of an array, as its header says; nothing is unpacked."""
+        with (
+            _readable(self.path),
+            zipfile.ZipFile(self.path) as archive,
+            archive.open(_member(archive, name)) as file,
+        ):
+            return _form(file, self.path)
+
     def read(self, name: str) -> Stack:
         with _readable(self.path), zipfile.ZipFile(self.path) as archive:
-            member = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
+            member = _member(archive, name)
             with archive.open(member) as file:
                 size = _size(file, self.path)
                 _require_size(self.path, size, member.file_size - file.tell())
@@ -60,8 +69,18 @@ class ArrayArchive:
                 return array
 
 
+def _member(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    return archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
+
+
 def _size(file: IO[bytes], path: Path) -> int:
     """The bytes that must follow the header of an array, at which the file then stands."""
+    shape, dtype = _form(file, path)
+    return math.prod(shape) * dtype.itemsize
+
+
+def _form(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    """Shape and dtype in the header of an array."""
     version = npy.read_magic(file)
     if version not in _READERS:
         raise ValueError(f"version {version[0]}.{version[1]}, which plain numbers never have")
@@ -72,7 +91,7 @@ def _size(file: IO[bytes], path: Path) -> int:
         raise FormatError(
             f"{path} is damaged: its header promises an array of {len(shape)} sizes: {shape!s:.80}"
         )
-    return math.prod(shape) * dtype.itemsize
+    return shape, dtype
 
 
 def _require_size(path: Path, promised: int, found: int) -> None:

@@ -1,0 +1,136 @@
+"""Features in a Parquet file: a column of lists, or one column a dimension; read in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import FormatError, InputError, MissingExtraError
+from ..data.bounds import require_unpackable
+
+_WIDEST = 8
+
+
+@dataclass(frozen=True)
+class ParquetColumns:
+    """Which columns of a file are features, labels and ids; ``lists``: the features are one column."""
+
+    path: Path
+    rows: int
+    width: int
+    dtype: str
+    features: tuple[str, ...]
+    lists: bool
+    labels: str | None
+    ids: str | None
+
+    @classmethod
+    def open(
+        cls, path: Path, features: Sequence[str], labels: Sequence[str], ids: Sequence[str]
+    ) -> ParquetColumns:
+        """A column of lists under one of the names ``features``, or else all columns that hold numbers."""
+        file = _file(path)
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+        found = [next((name for name in names if name in schema.names), None) for names in (labels, ids)]
+        own = [field for field in schema if field.name not in found]
+        chosen, lists = _chosen(path, own, features)
+        kind = chosen[0].type.value_type if lists else chosen[0].type
+        if rows == 0:
+            raise InputError(f"{path} holds no rows")
+        _require_bounded(path, file.metadata)
+        names = tuple(field.name for field in chosen)
+        width = len(names)
+        if lists:
+            width = len(next(file.iter_batches(1, columns=names)).column(0)[0].as_py() or ())
+        if width == 0:
+            raise InputError(f"{path}: the lists of {names[0]} are empty, expected D numbers a row")
+        return cls(path, rows, width, str(kind), names, lists, *found)
+
+    def batches(self, step: int) -> Iterator[npt.NDArray[np.floating]]:
+        """(n, D) rows, at most ``step`` at a time."""
+        start = 0
+        for batch in _file(self.path).iter_batches(step, columns=self.features):
+            yield self._listed(batch.column(0), start) if self.lists else self._side_by_side(batch)
+            start += batch.num_rows
+
+    def column(self, name: str | None) -> npt.NDArray[np.generic] | None:
+        """One column whole; labels that are missing are −1."""
+        if name is None:
+            return None
+        column = _file(self.path).read([name]).column(0)
+        if name == self.labels:
+            column = column.fill_null(-1)
+        values: npt.NDArray[np.generic] = column.to_numpy()
+        return values
+
+    def _side_by_side(self, batch: Any) -> npt.NDArray[np.floating]:
+        columns = [batch.column(place).to_numpy(zero_copy_only=False) for place in range(self.width)]
+        return np.stack(columns, axis=1)
+
+    def _listed(self, column: Any, start: int) -> npt.NDArray[np.floating]:
+        lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        odd = np.flatnonzero(lengths != self.width)
+        if len(odd):
+            raise InputError(
+                f"{self.path}: row {start + int(odd[0])} of {self.features[0]} has {int(lengths[odd[0]])} "
+                f"numbers, the rows before it have {self.width}"
+            )
+        values: npt.NDArray[np.floating] = column.flatten().to_numpy(zero_copy_only=False)
+        return values.reshape(-1, self.width)
+
+
+def _file(path: Path) -> Any:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "parquet") from error
+    try:
+        return parquet.ParquetFile(path)
+    except (ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise FormatError(f"{path} is not a readable Parquet file: {reason}") from error
+
+
+def _chosen(path: Path, fields: list[Any], names: Sequence[str]) -> tuple[list[Any], bool]:
+    """The columns of features, and whether they are one of lists."""
+    lists = [field for field in fields if _is_list(field.type)]
+    named = [field for field in lists if field.name in names]
+    if named or len(lists) == 1:
+        (column, *_) = named or lists
+        if not _is_float(column.type.value_type):
+            raise InputError(
+                f"{path}: the lists of {column.name} hold {column.type.value_type}, but features are "
+                f"floating-point numbers"
+            )
+        return [column], True
+    others = [f"{field.name} ({field.type})" for field in fields if not _is_float(field.type)]
+    if others or not fields:
+        raise InputError(
+            f"{path}: features are one column of lists called {names[0]}, or one column of floating-point "
+            f"numbers a dimension, beside labels and ids; neither are: "
+            f"{', '.join(others[:_WIDEST]) or 'there are none'}"
+        )
+    kinds = {field.type for field in fields}
+    if len(kinds) > 1:
+        raise InputError(f"{path}: columns of features have different types: {', '.join(map(str, kinds))}")
+    return fields, False
+
+
+def _require_bounded(path: Path, metadata: Any) -> None:
+    """A few bytes can stand for a column of equal numbers: what it unpacks to is known beforehand."""
+    groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
+    entries = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
+    require_unpackable(path, max(entries * _WIDEST, 0), path.stat().st_size)
+
+
+def _is_list(kind: Any) -> bool:
+    return str(kind).startswith(("list<", "large_list<", "fixed_size_list<"))
+
+
+def _is_float(kind: Any) -> bool:
+    return str(kind) in ("halffloat", "float16", "float", "float32", "double", "float64")
