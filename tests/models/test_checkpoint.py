@@ -42,6 +42,65 @@ def test_torch_file(tmp_path: Path, weights: dict[str, torch.Tensor], key: str |
     assert_same(tmp_path / "w.pt", weights)
 
 
+@pytest.mark.parametrize("prefix", ["model.", "backbone.", "net.", "model.net.", "module.model.", "_model."])
+@pytest.mark.parametrize("suffix", ["ckpt", "safetensors"])
+def test_a_prefix_that_all_names_share(
+    tmp_path: Path, weights: dict[str, torch.Tensor], prefix: str, suffix: str
+) -> None:
+    """As Lightning writes it: the network is an attribute of the class that trains it."""
+    inner = {prefix + name: value for name, value in weights.items()}
+    path = tmp_path / f"w.{suffix}"
+    if suffix == "safetensors":
+        save_file(inner, path)
+    else:
+        lightning = {
+            "state_dict": inner,
+            "epoch": 9,
+            "pytorch-lightning_version": "2.4",
+            "hyper_parameters": {},
+        }
+        torch.save(lightning, path)
+    assert_same(path, weights)
+
+
+def test_a_prefix_is_left_out_only_if_every_name_then_has_its_place(
+    tmp_path: Path, weights: dict[str, torch.Tensor]
+) -> None:
+    def refusal(content: dict[str, torch.Tensor]) -> str:
+        torch.save({"state_dict": content}, tmp_path / "w.ckpt")
+        with pytest.raises(ModelError) as caught:
+            load_weights(model(), tmp_path / "w.ckpt")
+        return str(caught.value)
+
+    inner = {f"model.{name}": value for name, value in weights.items()}
+    beside = refusal({**inner, "criterion.weight": torch.ones(2), "metric.total": torch.ones(1)})
+    assert "fit the model under 'model.', but beside them there are others: criterion.weight" in beside
+    assert "torch.save(trained.model.state_dict(), path)" in beside
+    encoder = refusal({name: value for name, value in inner.items() if ".2." not in name})
+    assert "missing: 2.weight, 2.bias." in encoder
+    assert "unexpected" not in encoder
+    wider = refusal({**inner, "model.2.weight": torch.zeros(7, 4), "model.2.bias": torch.zeros(7)})
+    assert "2.weight (7, 4) instead of (2, 4)" in wider
+    assert "missing" not in wider
+    foreign = refusal({f"model.{name}.weight": torch.zeros(2) for name in ("conv1", "conv2")})
+    assert "no name in common with the model: it is a checkpoint of another architecture" in foreign
+
+
+def test_a_model_that_has_the_prefix_itself_keeps_it(tmp_path: Path) -> None:
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = nn.ModuleDict({"model": nn.Linear(2, 2)})
+
+    first, second = Wrapped(), Wrapped()
+    for prefix in ("", "model.", "net."):
+        torch.save({prefix + name: value for name, value in first.state_dict().items()}, tmp_path / "w.pt")
+        load_weights(second, tmp_path / "w.pt")
+        assert torch.equal(
+            second.state_dict()["model.model.weight"], first.state_dict()["model.model.weight"]
+        )
+
+
 def test_arguments_of_a_training_script_do_no_harm(tmp_path: Path, weights: dict[str, torch.Tensor]) -> None:
     torch.save({"opt": argparse.Namespace(lr=0.1), "model": weights}, tmp_path / "w.pth")
     assert_same(tmp_path / "w.pth", weights)

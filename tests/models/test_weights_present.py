@@ -40,7 +40,7 @@ def test_the_papers_backbones(here: Path) -> None:
         "models--laion--CLIP-ViT-H-14-laion2B-s32B-b79K/snapshots/abc/open_clip_model.safetensors",
     )
     present = {card.alias for card in list_models() if weights_present(card.spec)}
-    assert present == {"lite0", "resnet50", "resnet18", "convnext", "clip-h14"}
+    assert present == {"lite0", "resnet50", "resnet18-cifar10", "convnext", "clip-h14"}
     assert weights_present("convnext")
     put(here, "CIFAR10_resnet18_supcon_linear.pth")
     assert weights_present("resnet18-scl")

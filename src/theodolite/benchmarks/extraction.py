@@ -148,7 +148,7 @@ class Extraction:
 def backbone_of(spec: str) -> str | None:
     """The paper's name for a model, where it has one."""
     wanted = canonical_spec(spec)
-    return next((card.alias for card in list_models() if canonical_spec(card.spec) == wanted), None)
+    return next((card.backbone for card in list_models() if canonical_spec(card.spec) == wanted), None)
 
 
 def _require_features_of(loaded: LoadedModel, sets: Mapping[str, FeatureSet]) -> None:

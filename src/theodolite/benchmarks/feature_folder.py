@@ -124,7 +124,7 @@ def _require_known(about: About, folder: Path) -> None:
             f"{folder / ABOUT}: no protocol is called {about.protocol!r}"
             f"{did_you_mean(str(about.protocol), protocols)} Known: {', '.join(protocols)}"
         )
-    known = sorted({*backbones(), *(card.alias for card in list_models())})
+    known = sorted({*backbones(), *(card.backbone for card in list_models())})
     if about.backbone not in known:
         raise InputError(
             f"{folder / ABOUT}: no table of the paper has a backbone {about.backbone!r}"

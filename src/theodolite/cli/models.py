@@ -26,6 +26,7 @@ def models_table() -> Table:
     )
     table.add_column("alias", no_wrap=True, style="bold")
     table.add_column("checkpoint", overflow="fold")
+    table.add_column("classes of", no_wrap=True)
     for column in ("width", "input", "acc. %"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("weights", no_wrap=True)
@@ -33,6 +34,7 @@ def models_table() -> Table:
         table.add_row(
             card.alias,
             Text(card.spec + (f" ({card.note})" if card.note else "")),
+            card.data,
             str(card.width),
             str(card.input_size),
             "" if card.accuracy is None else f"{card.accuracy:.2f}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -12,11 +12,14 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ..core.errors import ModelError
+from .misread import not_a_file, quantised, unreadable
 
 StateDict = dict[str, Tensor]
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "module")
 _MAX_NAMED = 4
+# Not in old checkpoints, and without a meaning for a model that only looks.
+_COUNTER = "num_batches_tracked"
 
 
 def read_state_dict(path: str | Path) -> StateDict:
@@ -26,7 +29,7 @@ def read_state_dict(path: str | Path) -> StateDict:
     """
     path = Path(path)
     if not path.is_file():
-        raise ModelError(f"weights file {path} does not exist: check the path given as weights")
+        raise ModelError(not_a_file(path))
     try:
         if path.suffix == ".safetensors":
             loaded: StateDict = load_file(path)
@@ -35,28 +38,61 @@ def read_state_dict(path: str | Path) -> StateDict:
         with torch.serialization.safe_globals([argparse.Namespace]):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        reason = " ".join(str(error).split())[:160]
-        raise ModelError(
-            f"weights file {path} cannot be read ({type(error).__name__}: {reason}). Expected "
-            f".safetensors, or a torch file that holds only tensors: save it again with "
-            f"torch.save(model.state_dict(), path)"
-        ) from error
+        raise ModelError(unreadable(path, error)) from error
     return _tensors(content, path)
 
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
-    """Fill ``model`` with the weights of a file; every tensor must find its place."""
-    weights = read_state_dict(path)
-    if not weights.keys() <= model.state_dict().keys():
-        weights = strip_wrappers(weights)
-    fill(model, weights, str(path))
+    """Fill ``model`` with the weights of a file; every tensor must find its place.
+
+    A prefix that all names share, as the attribute of a training class (``model.``, ``backbone.``), is left
+    out if, and only if, every name then has its place.
+    """
+    weights, own = read_state_dict(path), model.state_dict().keys()
+    spellings = list(_spellings(weights))
+    for spelling in spellings:
+        if _fits(spelling, own):
+            fill(model, spelling, str(path))
+            return
+    _explain_parts(spellings[1], own, str(path))
+    # Told by the names that come nearest: what is wrong with the others is the prefix alone.
+    fill(model, max(spellings, key=lambda named: len(named.keys() & own)), str(path))
+
+
+def _spellings(weights: StateDict) -> Iterator[StateDict]:
+    """The tensors under their names, without wrappers, and without ever more of the prefix they share."""
+    yield weights
+    bare = strip_wrappers(weights)
+    yield bare
+    parts = [key.split(".") for key in bare]
+    for depth in range(1, min(map(len, parts), default=0)):
+        if len({tuple(key[:depth]) for key in parts}) > 1:
+            return
+        yield {".".join(key[depth:]): value for key, value in zip(parts, bare.values(), strict=True)}
+
+
+def _fits(weights: StateDict, own: Collection[str]) -> bool:
+    return weights.keys() <= set(own) and all(key in weights or key.endswith(_COUNTER) for key in own)
+
+
+def _explain_parts(weights: StateDict, own: Collection[str], name: str) -> None:
+    """Refuse a file of which only the tensors under one prefix are the model's, and say how to take them."""
+    for prefix in dict.fromkeys(key.partition(".")[0] for key in weights):
+        below = {
+            key.partition(".")[2]: value for key, value in weights.items() if key.startswith(f"{prefix}.")
+        }
+        if below and _fits(below, own):
+            others = [key for key in weights if not key.startswith(f"{prefix}.")]
+            raise ModelError(
+                f"the weights of {name} fit the model under '{prefix}.', but beside them there are others: "
+                f"{_some(others)}. Save the model's alone: torch.save(trained.{prefix}.state_dict(), path)"
+            )
 
 
 def fill(model: nn.Module, weights: StateDict, name: str) -> None:
     """Load a state dict strictly; the error says which tensors are missing, left over or of another shape."""
     own = model.state_dict()
-    # Counters of batch norms are not in old checkpoints, and do not matter for a model that only looks.
-    missing = [key for key in own if key not in weights and not key.endswith("num_batches_tracked")]
+    missing = [key for key in own if key not in weights and not key.endswith(_COUNTER)]
     unexpected = [key for key in weights if key not in own]
     shapes = [
         f"{key} {tuple(weights[key].shape)} instead of {tuple(own[key].shape)}"
@@ -69,10 +105,13 @@ def fill(model: nn.Module, weights: StateDict, name: str) -> None:
         if keys
     ]
     if problems:
-        raise ModelError(
-            f"the weights of {name} do not fit the model: {'; '.join(problems)}. Use the checkpoint of this "
-            f"architecture and number of classes (?num_classes=… in the spec sets the latter)"
+        remedy = (
+            "Use the checkpoint of this architecture and number of classes (?num_classes=… in the spec sets "
+            "the latter)"
+            if weights.keys() & own.keys()
+            else "It has no name in common with the model: it is a checkpoint of another architecture"
         )
+        raise ModelError(f"the weights of {name} do not fit the model: {'; '.join(problems)}. {remedy}")
     model.load_state_dict(weights, strict=False)
 
 
@@ -96,6 +135,9 @@ def strip_wrappers(weights: Mapping[str, Tensor]) -> StateDict:
 def _tensors(content: object, path: Path) -> StateDict:
     """Unwrap {'state_dict': …} and its relatives down to the level that holds the tensors."""
     while isinstance(content, Mapping):
+        integers = quantised(content, path)
+        if integers is not None:
+            raise ModelError(integers)
         if content and all(isinstance(value, Tensor) for value in content.values()):
             return dict(content)
         inner = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), Mapping)), None)

@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from ..core.addresses import is_address
 from ..core.errors import InputError, ModelError, TheodoliteError
 from .cards import resolve
 from .checkpoint import load_weights
@@ -232,12 +233,27 @@ def _parse(spec: str) -> tuple[Source, str, dict[str, str]]:
     prefix, colon, rest = resolve(spec).partition(":")
     known = _sources.get(prefix)
     if not colon or not rest or known is None:
-        raise InputError(
-            f"model {spec!r} is neither an alias (theodolite models lists them) nor of the form source:name; "
-            f"sources: {', '.join(list_sources())}"
-        )
+        raise InputError(_unknown(spec))
     name, _, query = rest.partition("?")
     return known, name, _options(query, spec)
+
+
+def _unknown(spec: str) -> str:
+    """What a spec that names no model may have been meant as."""
+    if is_address(spec):
+        return (
+            f"model {spec!r} is a web address, and nothing is fetched from it: download the weights, and "
+            f"name the architecture, --model timm:NAME --weights FILE"
+        )
+    if Path(spec).is_file():
+        return (
+            f"model {spec!r} is a file: name the architecture that it holds the weights of, "
+            f"--model timm:NAME --weights {spec}; a network of your own is --model python:module:factory"
+        )
+    return (
+        f"model {spec!r} is neither an alias (theodolite models lists them) nor of the form source:name; "
+        f"sources: {', '.join(list_sources())}"
+    )
 
 
 def _options(query: str, spec: str) -> dict[str, str]:

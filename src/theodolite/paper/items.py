@@ -16,7 +16,7 @@ from ..benchmarks.protocols import Protocol, ProtocolSet, find_protocol, protoco
 from ..benchmarks.runner import run
 from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec, Option, Settings, parse_spec
-from ..models import list_models, weights_present
+from ..models import find_backbone, weights_present
 from ._figure_registry import paper_figures
 from .experiments import Context, Experiment, Produced, experiments
 from .studies import RunStudy
@@ -126,7 +126,7 @@ def run_item(item: Item, context: Context) -> Produced:
     for name in dict.fromkeys(name for name, _ in pairs):
         chosen = protocol(name)
         extraction = Extraction(chosen, context.cache, context.root, say=context.say)
-        subjects = [extraction.subject(backbone) for where, backbone in pairs if where == name]
+        subjects = [extraction.subject(_alias(backbone)) for where, backbone in pairs if where == name]
         result = run(
             subjects,
             table_specs(item.name, name, chosen.settings),
@@ -178,9 +178,16 @@ def _id_and_some_ood(chosen: Protocol, root: Path | None) -> bool:
 
 
 def _here(backbone: str) -> bool:
-    return any(card.alias == backbone and weights_present(card.spec) for card in list_models())
+    card = find_backbone(backbone)
+    return card is not None and weights_present(card.spec)
 
 
 def _checkpoint(backbone: str) -> str:
-    found = next((card.spec for card in list_models() if card.alias == backbone), None)
-    return f"{found} is not on this machine" if found else "no public checkpoint is known"
+    card = find_backbone(backbone)
+    return "no public checkpoint is known" if card is None else f"{card.spec} is not on this machine"
+
+
+def _alias(backbone: str) -> str:
+    """The name by which the model of a backbone is loaded."""
+    card = find_backbone(backbone)
+    return backbone if card is None else card.alias
