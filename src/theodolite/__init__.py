@@ -79,17 +79,19 @@ def _public() -> list[str]:
     return sorted({"__version__", *_HOME_OF, *import_module(".detectors", __name__).__all__})
 
 
-def __getattr__(name: str) -> object:
-    if name == "__all__":
-        return _public()
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOME_OF.get(name)
-    if home is None and name not in import_module(".detectors", __name__).__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{home or 'detectors'}", __name__), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker would take any name to be there
+
+    def __getattr__(name: str) -> object:
+        if name == "__all__":
+            return _public()
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = _HOME_OF.get(name)
+        if home is None and name not in import_module(".detectors", __name__).__all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{home or 'detectors'}", __name__), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
