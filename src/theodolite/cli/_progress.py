@@ -14,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.progress import TimeRemainingColumn as TimeLeft
 from rich.text import Text
 
+from ._console import clean, say, screen
+
 if TYPE_CHECKING:
     from ..features.settings import ExtractionProgress, Watch
 
@@ -45,9 +47,7 @@ class _Lines:
         if time.monotonic() - self.said < _SECONDS_BETWEEN_LINES or done >= total:
             return
         self.said = time.monotonic()
-        self.console.print(
-            f"{self.title}: {done:,} of {total:,} {self.unit}", highlight=False, markup=False, soft_wrap=True
-        )
+        say(self.console, f"{self.title}: {done:,} of {total:,} {self.unit}")
 
 
 @contextmanager
@@ -58,9 +58,10 @@ def progress_bar(
     if not console.is_terminal:
         yield _Lines(console, title, unit)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Speed(unit), TimeLeft())
+    described = TextColumn("{task.description}", markup=False)
+    columns = (described, BarColumn(), MofNCompleteColumn(), _Speed(unit), TimeLeft())
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(clean(title), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
@@ -79,16 +80,14 @@ class _Extractions:
             self.show = self.bar.enter_context(progress_bar(self.console, title))
             self.done, self.total = 0, 0
         if self.total == 0 and 0 < now.done < now.total:
-            self.console.print(f"going on from {now.done:,} of {now.total:,} samples", highlight=False)
+            say(self.console, f"going on from {now.done:,} of {now.total:,} samples")
         self.done, self.total = now.done, now.total
         if now.total:
             self.show(now.done, now.total)
         if now.kept is not None:
             self.bar.close()
             self.show = None
-            self.console.print(
-                f"features of {now.data} are kept in {now.kept}", highlight=False, soft_wrap=True
-            )
+            say(self.console, f"features of {now.data} are kept in {now.kept}")
 
 
 @contextmanager
@@ -102,11 +101,10 @@ def extracting(console: Console) -> Iterator[Watch]:
             if extractions.show is None:
                 raise
             done = f"{extractions.done:,} of {extractions.total:,} samples"
-            Console(stderr=True).print(
+            say(
+                screen(stderr=True),
                 f"stopped at {done}: complete shards are kept. "
                 f"Run the same command again to go on from there.",
-                highlight=False,
-                soft_wrap=True,
             )
             raise typer.Exit(_INTERRUPTED) from None
 
@@ -121,7 +119,7 @@ class BenchBars:
         self.show: Callable[[int, int], None] = lambda _done, _total: None
 
     def say(self, text: str) -> None:
-        self.console.print(Text(text), soft_wrap=True)
+        say(self.console, text)
 
     def extracting(self, model: str, data_set: str, done: int, total: int) -> None:  # noqa: ARG002
         self.extracted = model
@@ -150,10 +148,9 @@ def watching(console: Console) -> Iterator[BenchBars]:
             if not watcher.extracted:
                 raise
             bars.close()
-            Console(stderr=True).print(
+            say(
+                screen(stderr=True),
                 f"stopped: complete shards of {watcher.extracted} are kept. "
                 f"Run the same command again to go on.",
-                highlight=False,
-                soft_wrap=True,
             )
             raise typer.Exit(_INTERRUPTED) from None

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from .._version import __version__
 from ..core.errors import InputError, TheodoliteError, TheodoliteWarning
+from ._console import clean, say, screen
 from .bench import bench
 from .data import data
 from .demo import demo
@@ -40,7 +39,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        Console().print(f"theodolite {__version__}", highlight=False)
+        say(screen(), f"theodolite {__version__}")
         raise typer.Exit
 
 
@@ -85,11 +84,21 @@ def main() -> None:
     warnings.simplefilter("always", TheodoliteWarning)
     warnings.showwarning = _print_warning
     try:
+        _require_plain_options(sys.argv[1:])
         app()
     except TheodoliteError as error:
-        message = Text.assemble(("error: ", "bold red"), str(error))
-        Console(stderr=True).print(message, soft_wrap=True)
+        say(screen(stderr=True), str(error), "bold red", title="error: ")
         raise SystemExit(2) from error
+
+
+def _require_plain_options(words: list[str]) -> None:
+    """A file that is called like an option comes with the names of a folder; what it says is not printed."""
+    for word in words:
+        if word.startswith("-") and clean(word) != word:
+            raise InputError(
+                f"{word} is no option: it holds control characters. A path that begins with - is ./-…, and a "
+                f"value with such characters stands by itself after its option"
+            )
 
 
 _foreign_warning = warnings.showwarning
@@ -105,6 +114,6 @@ def _print_warning(
 ) -> None:
     """Warnings of ours are notes, without a place in the code."""
     if issubclass(category, TheodoliteWarning):
-        Console().print(Text.assemble(("note: ", "yellow"), str(message)), soft_wrap=True)
+        say(screen(), str(message), "yellow", title="note: ")
     else:
         _foreign_warning(message, category, filename, lineno, file, line)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from ..core.errors import InputError
 from . import _options as options
+from ._console import say, screen
 from ._progress import watching
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def bench(
     from ..report.page import write_pages
     from ..report.tables import metric_tables, terminal
 
-    console = Console()
+    console = screen()
     chosen = choose_protocol(protocol, id_data, fit_data, ood or [], kind)
     with watching(console) as watcher:
         result = run_bench(
@@ -98,11 +97,11 @@ def bench(
     for table in metric_tables(result):
         console.print(terminal(table))
     for line in result.left_out:
-        console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
+        say(console, f"left out: {line}", "yellow")
     files = write_files(result, output)
-    console.print(Text(f"results in {', '.join(str(path) for path in files)}"), soft_wrap=True)
+    say(console, f"results in {', '.join(str(path) for path in files)}")
     for page in write_pages(result, output):
-        console.print(Text(f"report: {page.resolve()}"), soft_wrap=True)
+        say(console, f"report: {page.resolve()}")
 
 
 def choose_protocol(

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ._console import clean, say, screen
 
 if TYPE_CHECKING:
     from ..benchmarks.locate import Located
@@ -30,9 +31,9 @@ def data(
     from ..benchmarks.protocols import list_protocols
     from ..core.places import data_root
 
-    console = Console()
+    console = screen()
     folder = data_root(root)
-    console.print(Text(f"data root: {folder or 'none (set THEODOLITE_DATA or pass --root)'}"), soft_wrap=True)
+    say(console, f"data root: {folder or 'none (set THEODOLITE_DATA or pass --root)'}")
     found = [
         locate(dataset.name, split, folder, verify=verify)
         for dataset in list_datasets()
@@ -47,7 +48,7 @@ def data(
             if part.dataset is not None and states[part.dataset, part.split] != "present"
         ]
         verdict = f"needs {', '.join(absent)}" if absent else "everything is here"
-        console.print(Text.assemble((f"{protocol.name}: ", "bold"), verdict), soft_wrap=True)
+        say(console, verdict, "bold", title=f"{protocol.name}: ")
     wrong = [entry for entry in found if entry.state == "wrong"]
     if wrong:
         raise typer.Exit(1)
@@ -68,6 +69,6 @@ def located_table(found: list[Located]) -> Table:
             entry.split_name,
             f"{entry.split.count:,}",
             Text(entry.state, style=_STYLES[entry.state]),
-            Text(detail),
+            Text(clean(detail)),
         )
     return table

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.text import Text
 
+from ._console import say, screen
 from ._progress import progress_bar
 
 
@@ -23,22 +23,21 @@ def demo(
     from ..demo.run import KNOWN, NAME, run_demo
     from ..report.tables import metric_tables, terminal
 
-    console = Console()
+    console = screen()
     with progress_bar(console, "training LeNet-5", unit="epochs") as show:
         made = run_demo(output, epochs=epochs, seed=seed, progress=lambda epoch, _loss: show(epoch, epochs))
     facts = made.result.subjects[NAME]
-    console.print(
-        f"\nLeNet-5 on {KNOWN}: {facts.accuracy:.1f} % of {facts.samples['id_test']:,} held-out digits right"
-    )
+    console.print()
+    held_out = f"{facts.samples['id_test']:,} held-out digits"
+    say(console, f"LeNet-5 on {KNOWN}: {facts.accuracy:.1f} % of {held_out} right")
     for table in metric_tables(made.result):
         console.print(terminal(table))
-    console.print(Text(made.guard_line), soft_wrap=True)
+    say(console, made.guard_line)
     files = [*made.files, *_photos(output, console)]
     report = made.write_page(output)
-    console.print(
-        Text.assemble(f"\n{len(files)} pictures in ", (str(output.resolve()), "bold")), soft_wrap=True
-    )
-    console.print(Text.assemble("report: ", (str(report.resolve()), "bold")), soft_wrap=True)
+    console.print()
+    say(console, f"{len(files)} pictures in {output.resolve()}")
+    say(console, f"report: {report.resolve()}")
 
 
 def _photos(output: Path, console: Console) -> list[Path]:
@@ -49,7 +48,9 @@ def _photos(output: Path, console: Console) -> list[Path]:
     try:
         photos = judge_photos(output)
     except MissingExtraError as error:
-        console.print(Text(f"\nThe verdicts on photographs are left out: {error}"), soft_wrap=True)
+        console.print()
+        say(console, f"The verdicts on photographs are left out: {error}")
         return []
-    console.print(Text(f"\n{photos.line}"), soft_wrap=True)
+    console.print()
+    say(console, photos.line)
     return [photos.sheet]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ._console import clean, screen
 
 
 def detectors() -> None:
     """List every score: formula, what it needs to be fitted, paper."""
-    Console().print(detectors_table())
+    screen().print(detectors_table())
 
 
 def detectors_table() -> Table:
@@ -25,5 +26,6 @@ def detectors_table() -> Table:
         record = detector_record(name)
         needs = ", ".join(record.detector().needs.names()) or "head only"
         shown = Text(f"{name}\n(recommended)" if name == RECOMMENDED else name)
-        table.add_row(shown, Text(record.formula), needs, Text(f"{record.paper} ({record.year})"))
+        paper = Text(clean(f"{record.paper} ({record.year})"))
+        table.add_row(shown, Text(clean(record.formula)), needs, paper)
     return table

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from . import _options as options
+from ._console import say, screen
 
 
 def extract(
@@ -35,7 +35,7 @@ def extract(
     from .. import features
     from ._progress import extracting
 
-    console = Console()
+    console = screen()
     settings = features.ExtractionSettings(
         kind=kind,
         part=part,
@@ -50,8 +50,5 @@ def extract(
             data, model, weights=weights, output=output, settings=settings, progress=progress
         )
     skipped = f", {len(store.skipped):,} unreadable left out" if store.skipped else ""
-    console.print(
-        f"{len(store):,} × {store.width} features ({store.manifest.recipe.dtype}{skipped}) in {output}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    dtype = store.manifest.recipe.dtype
+    say(console, f"{len(store):,} × {store.width} features ({dtype}{skipped}) in {output}")

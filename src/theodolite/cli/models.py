@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ._console import clean, screen
 
 
 def models() -> None:
     """List the paper's backbones: checkpoint, feature width, input size, accuracy, weights here or not."""
-    Console().print(models_table())
+    screen().print(models_table())
 
 
 def models_table() -> Table:
@@ -21,7 +22,7 @@ def models_table() -> Table:
         title="Models by alias",
         title_justify="left",
         box=SIMPLE_HEAD,
-        caption=f"any other: SOURCE:NAME with a source of {', '.join(list_sources())}",
+        caption=Text(clean(f"any other: SOURCE:NAME with a source of {', '.join(list_sources())}")),
         caption_justify="left",
     )
     table.add_column("alias", no_wrap=True, style="bold")

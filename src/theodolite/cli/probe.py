@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from . import _options as options
+from ._console import say, screen
 
 
 def probe(
@@ -36,7 +36,7 @@ def probe(
     from ..features.store_checks import require_same_model
     from ._progress import progress_bar
 
-    console = Console()
+    console = screen()
     source = FeatureStore(store)
     judged = None if test is None else FeatureStore(test)
     if judged is not None:
@@ -64,8 +64,6 @@ def probe(
     if judged is not None:
         right = head_accuracy(head, judged)
         found += "" if right is None else f", {100 * right:.1f} % of {len(judged):,} held-out ones"
-    console.print(
-        f"linear probe of {head.classes} classes on {head.width} features: {found}. Head in {output}",
-        highlight=False,
-        soft_wrap=True,
+    say(
+        console, f"linear probe of {head.classes} classes on {head.width} features: {found}. Head in {output}"
     )

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import _options as options
+from ._console import clean, say, screen
 
 if TYPE_CHECKING:
     from ..paper import Context, Item, Produced
@@ -33,7 +34,7 @@ def reproduce(
     from ..core.places import cache_folder, data_root
     from ..paper import Context, resolve, run_item
 
-    console = Console()
+    console = screen()
     folder = data_root(root)
     if not names:
         console.print(overview(folder))
@@ -41,25 +42,23 @@ def reproduce(
         return
     chosen, wanted = resolve(names)
 
-    def say(text: str) -> None:
-        console.print(Text(text, style="dim"), soft_wrap=True)
+    def told(text: str) -> None:
+        say(console, text, "dim")
 
     where = cache_folder(cache) / "bench"
     for item in chosen:
         _say_missing(console, item, folder)
         if folder is not None and item.runnable(folder):
-            _write(run_item(item, Context(folder, where, seed, say)), output, console)
+            _write(run_item(item, Context(folder, where, seed, told)), output, console)
         if folder is not None:
-            _draw(item, Context(folder, where, seed, say), output, console)
+            _draw(item, Context(folder, where, seed, told), output, console)
     for experiment in wanted:
         missing = experiment.missing(folder)
         if missing or folder is None:
             reasons = "; ".join(missing)
-            console.print(
-                Text(f"{experiment.name} cannot run here: {reasons}", style="yellow"), soft_wrap=True
-            )
+            say(console, f"{experiment.name} cannot run here: {reasons}", "yellow")
             continue
-        _write(experiment.run(Context(folder, where, seed, say)), output, console)
+        _write(experiment.run(Context(folder, where, seed, told)), output, console)
 
 
 def _draw(item: Item, context: Context, output: Path, console: Console) -> None:
@@ -71,18 +70,18 @@ def _draw(item: Item, context: Context, output: Path, console: Console) -> None:
         return
     for name, figure in paper_figures()[item.name].draw(context).items():
         paths = figures.save(figure, output / name)
-        console.print(Text(", ".join(str(path) for path in paths)), soft_wrap=True)
+        say(console, ", ".join(str(path) for path in paths))
 
 
 def _say_missing(console: Console, item: Item, root: Path | None) -> None:
     drawn = ["the figure"] * _drawable(item, root)
     stand_ins = ", ".join([*drawn, *item.stand_ins]) or "none"
-    console.print(Text.assemble((f"{item.name}: ", "bold"), item.title), soft_wrap=True)
+    say(console, item.title, "bold", title=f"{item.name}: ")
     missing = item.missing(root)
     for line in missing:
-        console.print(Text(f"  missing: {line}", style="yellow"), soft_wrap=True)
+        say(console, f"  missing: {line}", "yellow")
     if missing or not item.pairs:
-        console.print(Text(f"  on the data at hand: {stand_ins}"), soft_wrap=True)
+        say(console, f"  on the data at hand: {stand_ins}")
 
 
 def _write(produced: Produced, output: Path, console: Console) -> None:
@@ -96,7 +95,7 @@ def _write(produced: Produced, output: Path, console: Console) -> None:
             console.print(terminal(table))
         write_json(output / f"{name}.json", study.to_json())
         write_bytes(output / f"{name}.md", study.document().encode())
-        console.print(Text(f"{output / name}.json, {output / name}.md"), soft_wrap=True)
+        say(console, f"{output / name}.json, {output / name}.md")
 
 
 def overview(root: Path | None) -> Table:
@@ -120,7 +119,7 @@ def overview(root: Path | None) -> Table:
         short = [line.split(":")[0] for line in missing]
         more = f" and {len(short) - _SHOWN} more" if len(short) > _SHOWN else ""
         instead = ["the figure"] * drawn + able
-        table.add_row(item.name, runs, Text(", ".join(short[:_SHOWN]) + more), ", ".join(instead))
+        table.add_row(item.name, runs, Text(clean(", ".join(short[:_SHOWN]) + more)), ", ".join(instead))
     return table
 
 

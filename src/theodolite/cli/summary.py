@@ -14,6 +14,7 @@ from rich.text import Text
 from ..guard import Guard, PathVerdict
 from ..guard.verdicts import ID, OOD
 from ..report.p_values import p_value_text
+from ._console import clean, say
 
 _NAMED = 5
 
@@ -63,7 +64,7 @@ class Summary:
         if output is not None:
             lines.append(f"all rows in {output}")
         for line in lines:
-            console.print(Text(line), soft_wrap=True)
+            say(console, line)
 
     def _table(self) -> Table:
         title, shown = self.guard.detector.record.title, len(self.strangest)
@@ -78,7 +79,7 @@ class Summary:
         for row in self.strangest:
             style = "bold yellow" if row.verdict == OOD else "green"
             cells = (f"{row.score:.4g}", p_value_text(row.p_value or 0.0), Text(row.verdict, style=style))
-            table.add_row(Text(row.path), Text(row.name or ""), *cells)
+            table.add_row(Text(clean(row.path)), Text(clean(row.name or "")), *cells)
         return table
 
 
