@@ -80,6 +80,7 @@ class Stations:
         self.centre = centre
         self.points = points
         self.metric = metric
+        self.several = len(points) > 1
         self.logits = torch.addmm(head.bias.to(points), points, head.weight.to(points).T)
         self.squares = points.square().sum(dim=1)
 
@@ -95,14 +96,15 @@ class Stations:
             mine, others = logits.T.index_select(0, own), logits.diagonal()[None]
             yield Stand(signed_distances(mine, others, margins.reciprocal), norm, squares[None])
         else:
-            for seen, norm, square in zip(logits, self._squared_norms(features), squares, strict=True):
+            norms = self._squared_norms(features)
+            for seen, norm, square in zip(logits.unbind(), norms, squares.unbind(), strict=True):
                 yield Stand(signed_distances(seen[own, None], seen[None], margins.reciprocal), norm, square)
 
     def _squared_norms(self, features: Tensor) -> Iterator[Tensor]:
         """‖z − μ_k‖² in the metric from each centre in turn; rows are whitened once for all of them."""
-        if self.metric is None or len(self.points) == 1:
-            return (self._squared_norm(features, point) for point in self.points.to(features))
-        return iter(self._squared_distances(features).T[:, :, None])
+        if self.metric is None or not self.several:
+            return (self._squared_norm(features, point) for point in self.points.to(features).unbind())
+        return iter(self._squared_distances(features).T[:, :, None].unbind())
 
     def _squared_norm(self, features: Tensor, centre: Tensor) -> Tensor:
         """‖z − μ‖² in the metric, (n, 1)."""

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.graphs import recording
 from ..reference.head import Head
 from .covariance import not_flat
-from .triangle import pairwise_lengths
+from .triangle import length_blocks, pairwise_lengths
 
 METRICS = ("euclidean", "mahalanobis")
 SHRINKAGES = ("oas", "none")
@@ -84,19 +85,25 @@ class Mahalanobis:
                 # All of the space is needed: fill up with directions of the floor's variance.
                 rest = torch.linalg.qr(directions, mode="complete").Q[:, rank:]
                 self._factor = torch.cat([self._factor, rest * floor.rsqrt()], dim=1)
-            self._gain = variances[:0]
+            self._gain = variances.new_zeros(0)
         self._copies: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
 
     def coordinates(self, rows: Tensor) -> Tensor:
         """Rows as points of Euclidean space, in the rows' precision."""
-        key = (rows.dtype, rows.device)
-        if key not in self._copies:
-            self._copies[key] = self._factor.to(rows), self._gain.to(rows)
-        factor, gain = self._copies[key]
+        factor, gain = self._for(rows)
         if not self.low_rank:
             return rows @ factor
         inside = (rows @ factor).mul_(gain)
         return torch.addmm(rows * self.spectrum.floor.rsqrt().to(rows), inside, factor.T)
+
+    def _for(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Factor and gain in the precision and on the device of the rows."""
+        if recording():
+            return self._factor.to(rows), self._gain.to(rows)
+        key = (rows.dtype, rows.device)
+        if key not in self._copies:
+            self._copies[key] = self._factor.to(rows), self._gain.to(rows)
+        return self._copies[key]
 
     def boundary_lengths(self, head: Head) -> Tensor:
         """√((w_p − w_c)ᵀ Σ (w_p − w_c)) for all pairs, (C, C) float64. Exact duplicates give exactly 0."""
@@ -108,4 +115,6 @@ class Mahalanobis:
             outside = (weight - inside @ directions.T) * floor.sqrt()
             seen = torch.cat([seen, outside], dim=1)
         lengths = pairwise_lengths(seen)
-        return torch.where(pairwise_lengths(head.weight) > 0, lengths, torch.zeros_like(lengths))
+        for part, plain in length_blocks(head.weight):
+            lengths[part].masked_fill_(plain == 0, 0)
+        return lengths
