@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,12 @@ def test_a_part_looks_at_its_own_files_only(tmp_path: Path, monkeypatch: pytest.
     whole = open_source(str(tmp_path))
     looked: list[str] = []
 
-    def look(path: Path) -> str:
-        looked.append(path.name)
-        return "content"
+    def look(paths: Iterable[Path]) -> Iterator[str]:
+        for path in paths:
+            looked.append(path.name)
+            yield "content"
 
-    monkeypatch.setattr(files, "content_of_file", look)
+    monkeypatch.setattr(files, "contents_of_files", look)
     part = part_of(whole, "3/4")
     assert [part[i].id for i in range(len(part))] == ["e.png", "f.png"]
     assert len(list(part.listing())) == 2

@@ -40,9 +40,10 @@ def run(
     kill_at_flush: int | None = None,
     interrupt_after: float | None = None,
     once: Path | None = None,
+    full_disk: str | None = None,
 ) -> Outcome:
     """Run one command to its end, or to the moment it is killed: so many seconds after it began, or after the
-    file ``once`` was there."""
+    file ``once`` was there. The disk is full when the file called ``full_disk`` is written."""
     request = {
         "args": [str(arg) for arg in args],
         "env": env or {},
@@ -50,6 +51,7 @@ def run(
         "kill_at_flush": kill_at_flush,
         "interrupt_after": interrupt_after,
         "once": None if once is None else str(once),
+        "full_disk": full_disk,
     }
     server = _server()
     assert server.stdin is not None
@@ -133,6 +135,8 @@ def _become(request: dict[str, Any]) -> None:
     sys.argv = ["theodolite", *request["args"]]
     if request["kill_at_flush"] is not None:
         _die_at_flush(request["kill_at_flush"])
+    if request["full_disk"] is not None:
+        _fill_disk(request["full_disk"])
     code = 0
     try:
         main()
@@ -156,6 +160,21 @@ def _die_at_flush(count: int) -> None:
         real(handle)
 
     os.fsync = fsync  # type: ignore[assignment]
+
+
+def _fill_disk(name: str) -> None:
+    """The bytes of one file go to a device that is always full: the error is the kernel's own."""
+    from theodolite.core import files
+
+    real = files.partial_beside
+
+    def partial_beside(path: Path) -> Path:
+        partial = real(path)
+        if path.name == name:
+            partial.symlink_to("/dev/full")
+        return partial
+
+    files.partial_beside = partial_beside
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def is_cifar(path: Path) -> bool:
     return named or (path.name in ("train", "test") and path.with_name("meta").is_file())
 
 
-@data_format("cifar", title="a CIFAR batch", place="either", named=is_cifar)
+@data_format("cifar", title="a CIFAR batch", place="either", named=is_cifar, patterns=True)
 def open_cifar(path: Path) -> ImageStack:
     """One batch file, or all training batches of CIFAR-10 by the pattern `data_batch_*`."""
     if path.is_dir():

@@ -38,6 +38,7 @@ class DataFormat:
     named: Check
     content: Check
     rooted: bool
+    patterns: bool
 
     def lies_at(self, path: Path) -> bool:
         """Whether the path is a file or a folder as the format is one."""
@@ -59,13 +60,14 @@ def data_format(
     named: Check = _unknown,
     content: Check = _unknown,
     rooted: bool = False,
+    patterns: bool = False,
 ) -> Callable[[Opener], Opener]:
     """Function decorator: enter the opener of a format under its ``kind``.
 
     A path is of this format if ``named(path)`` says so, if its suffix is one of ``suffixes``, or if
     ``content(path)`` says so; a format with none of the three is opened by its kind alone. ``title`` is what
     the message about a path that nobody knows calls it. A ``rooted`` opener takes ``root=``, the folder where
-    the paths within the file start.
+    the paths within the file start; one with ``patterns`` also takes a path whose name is a pattern (``*``).
     """
 
     def enter(opener: Opener) -> Opener:
@@ -73,7 +75,7 @@ def data_format(
         if known is not None and known.open.__module__ != opener.__module__:
             raise InputError(f"the kind {kind!r} is taken by {known.open.__module__}: choose another one")
         endings = frozenset(suffix.lower() for suffix in suffixes)
-        _formats[kind] = DataFormat(kind, opener, title, place, endings, named, content, rooted)
+        _formats[kind] = DataFormat(kind, opener, title, place, endings, named, content, rooted, patterns)
         return opener
 
     return enter

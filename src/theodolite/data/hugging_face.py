@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from ..core.errors import InputError, MissingExtraError, UnreadableImageError
+from ..core.errors import FormatError, InputError, MissingExtraError, UnreadableImageError
 from .formats import data_format
 from .sample import Sample, line, plain, whole_label
 
@@ -37,6 +37,12 @@ class HuggingFaceSource:
         label = None if self.label is None else whole_label(row[self.label], name)
         return Sample(image, label, str(index))
 
+    def labels_of_samples(self) -> list[int | None]:
+        if self.label is None:
+            return [None] * len(self)
+        named = enumerate(self.dataset[self.label])
+        return [whole_label(label, f"row {index} of the data set") for index, label in named]
+
     def listing(self) -> Iterator[str]:
         labels = [None] * len(self) if self.label is None else self.dataset[self.label]
         for index, label in enumerate(labels):
@@ -55,8 +61,18 @@ def open_saved(path: Path) -> HuggingFaceSource:
         raise InputError(f"{path} was not written by Dataset.save_to_disk: it has no state.json")
     if (path / "dataset_dict.json").is_file():
         splits = sorted(folder.name for folder in path.iterdir() if folder.is_dir())
+        if not splits:
+            raise FormatError(f"{path} names splits in dataset_dict.json, but holds none: write it again")
         raise InputError(f"{path} holds several splits: open one, for example {path / splits[-1]}")
-    return HuggingFaceSource(_datasets().load_from_disk(str(path)))
+    datasets = _datasets()
+    try:
+        found = datasets.load_from_disk(str(path))
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FormatError(
+            f"{path} is not a whole folder of Dataset.save_to_disk ({reason}): write it again"
+        ) from error
+    return HuggingFaceSource(found)
 
 
 def open_hub(name: str) -> HuggingFaceSource:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from ..core.errors import InputError
 from .bounds import LARGEST_LABEL
-from .files import SUFFIXES, ImageFiles, require_pictures
+from .files import ImageFiles, require_pictures
 from .formats import data_format
+from .heif import MODERN
+from .pictures import SUFFIXES
 
 _UNLABELLED = -1
 # An OpenOOD list lies some folders below the one its paths start from.
@@ -51,7 +53,7 @@ def _entry(entry: str, where: str) -> tuple[str, int | None]:
     if not name:
         return entry, None
     if not re.fullmatch(r"-?[0-9]+", last):
-        if Path(entry).suffix.lower() in SUFFIXES:
+        if Path(entry).suffix.lower() in SUFFIXES | MODERN:
             return entry, None
         raise InputError(f"{where}: {last[:_SHOWN]!r} is not a label, expected `path label` with a number")
     if len(last) > _DIGITS or not _UNLABELLED <= int(last) <= LARGEST_LABEL:

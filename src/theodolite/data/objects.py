@@ -21,6 +21,8 @@ _LABEL_KEYS = ("label", "labels", "fine_label", "target", "y")
 class TorchSource:
     """A map-style torch data set of images, (image, label, …) tuples or dictionaries."""
 
+    content_digests = True
+
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
         names = getattr(dataset, "classes", None)
@@ -35,6 +37,13 @@ class TorchSource:
         except (OSError, SyntaxError) as error:
             raise UnreadableImageError.of(f"sample {index}", " ".join(str(error).split())[:120]) from error
         return Sample(_picture(image, f"sample {index}"), whole_label(label, f"sample {index}"), str(index))
+
+    def labels_of_samples(self) -> list[int | None]:
+        """Those that torchvision's data sets keep apart, else those of the samples, one by one."""
+        known = getattr(self.dataset, "targets", None)
+        if isinstance(known, list | tuple | np.ndarray | Tensor) and len(known) == len(self):
+            return [whole_label(label, f"sample {index}") for index, label in enumerate(known)]
+        return [self[index].label for index in range(len(self))]
 
     def listing(self) -> Iterator[str]:
         for index in range(len(self)):

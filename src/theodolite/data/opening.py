@@ -22,11 +22,10 @@ def open_source(
         return open_hub(path_or_object)
     if not isinstance(path_or_object, str | Path):
         return path_or_object if isinstance(path_or_object, ImageSource) else open_object(path_or_object)
-    path = Path(path_or_object).expanduser()
-    asked = None if kind is None else find_format(kind)
-    if not path.exists() and "*" not in path.name:
-        raise InputError(f"data path {path} does not exist (looked from {Path.cwd()})")
-    known = asked or _format_of(path)
+    path = _existing(path_or_object)
+    known = _format_of(path) if kind is None else find_format(kind)
+    if not path.exists() and not known.patterns:
+        raise InputError(f"{path} is a pattern, which {known.kind} does not take: name one file")
     if not known.lies_at(path):
         if known.place == "folder":
             raise InputError(f"{path} is not a folder, which kind {known.kind!r} asks for")
@@ -34,6 +33,25 @@ def open_source(
     if known.rooted and root is not None:
         return known.open(path, root=Path(root))
     return known.open(path)
+
+
+def _existing(given: str | Path) -> Path:
+    """A path that exists, or a pattern for names that exist."""
+    if not str(given).strip():
+        raise InputError("the data path is empty: name a folder or a file (. is the working directory)")
+    try:
+        path = Path(given).expanduser()
+        if path.exists():
+            return path
+        matched = "*" in path.name and any(path.parent.glob(path.name))
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"data path {str(given)!r:.200} cannot be looked up: {reason}") from error
+    if matched:
+        return path
+    if "*" in path.name:
+        raise InputError(f"no file matches {path} (looked from {Path.cwd()})")
+    raise InputError(f"data path {path} does not exist (looked from {Path.cwd()})")
 
 
 def _format_of(path: Path) -> DataFormat:

@@ -16,13 +16,15 @@ from PIL import Image
 from torch import Tensor
 
 from ..core.errors import InputError, UnreadableImageError
+from . import heif
+from .bounds import LARGEST_LABEL
+from .orientation import keep_orientation, orientation
 
 Picture = Image.Image | Tensor
 # Modes with one byte a channel that every preprocessing understands.
 _PLAIN = ("L", "RGB")
 _DEEP = 256
 _DEEPEST = _DEEP * _DEEP - 1
-_PIECE = 2**12
 
 
 @dataclass(frozen=True)
@@ -58,22 +60,21 @@ def fingerprint(content: bytes | memoryview) -> str:
     return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
-def content_of_file(path: Path) -> str:
-    """Size and fingerprint of a file: of all its bytes up to 16 KiB, else of its head, middle and tail."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if size <= 4 * _PIECE:
-            return f"{size}:{fingerprint(file.read())}"
-        pieces = []
-        for start in (0, (size - _PIECE) // 2, size - _PIECE):
-            file.seek(start)
-            pieces.append(file.read(_PIECE))
-    return f"{size}:{fingerprint(b''.join(pieces))}"
+def labels_of(source: ImageSource) -> list[int | None]:
+    """The labels of all samples, without their pictures where the source knows them otherwise."""
+    quick = getattr(source, "labels_of_samples", None)
+    if quick is not None:
+        known: list[int | None] = quick()
+        return known
+    texts = (entry.rsplit("\t", 2)[1] for entry in source.listing())
+    return [None if text == "-" else int(text) for text in texts]
 
 
 def read_image(path: Path) -> Image.Image:
-    """A decoded picture with one or three 8-bit channels."""
+    """A decoded picture with one or three 8-bit channels, as stored: `upright` turns it."""
     try:
+        if path.suffix.lower() not in Image.EXTENSION:
+            heif.readable()  # a worker process has yet to teach Pillow
         if path.stat().st_size == 0:
             raise UnreadableImageError.of(str(path), "the file is empty")
         with Image.open(path) as image:
@@ -91,7 +92,11 @@ def plain(image: Image.Image) -> Image.Image:
     """L or RGB, 8 bits a channel; 16-bit grey is scaled, where PIL would clip it."""
     if image.mode in _PLAIN:
         image.load()
-        return image.copy()
+        return keep_orientation(image.copy(), image)
+    return keep_orientation(_in_eight_bits(image), image)
+
+
+def _in_eight_bits(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):
         return Image.fromarray((np.asarray(image).clip(0, _DEEPEST) // _DEEP).astype(np.uint8))
     if image.mode == "F":
@@ -154,15 +159,26 @@ def whole_label(label: Any, name: str) -> int | None:
     """The label of a sample as a number; -1, or none, is no label."""
     if label is None:
         return None
-    if not re.fullmatch(r"-?\d+", str(label.item() if hasattr(label, "item") else label)):
-        raise InputError(f"{name}: label {label!r} is not a whole number")
-    return None if int(label) == -1 else int(label)
+    try:
+        value = label.item() if hasattr(label, "item") else label
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"{name}: the label is not one number: {label!r:.80}") from error
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{name}: label {label!r:.80} is not a whole number")
+    if not -1 <= value <= LARGEST_LABEL:
+        shown = str(value) if abs(value) < 2**64 else "beyond 64 bits"
+        raise InputError(f"{name}: label {shown} is out of range, expected 0 or more, or -1 for none")
+    return None if value == -1 else value
 
 
 def content_of(image: Picture) -> str:
-    """Fingerprint of a decoded picture."""
+    """Fingerprint of a decoded picture, and its orientation where it is not upright."""
     array = np.asarray(image) if isinstance(image, Image.Image) else image.cpu().numpy()
-    return f"{'x'.join(map(str, array.shape))}:{fingerprint(np.ascontiguousarray(array).tobytes())}"
+    turn = orientation(image) if isinstance(image, Image.Image) else 1
+    content = f"{'x'.join(map(str, array.shape))}:{fingerprint(np.ascontiguousarray(array).tobytes())}"
+    return content if turn == 1 else f"{content}@{turn}"
 
 
 def _channels_last(values: npt.NDArray[np.generic], name: str) -> npt.NDArray[np.generic]:

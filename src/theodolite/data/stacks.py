@@ -22,7 +22,7 @@ _NAMED = 20
 class ImageStack:
     """An array of pictures (N, …) with optional labels; ids are `name#index`."""
 
-    from_arrays = True
+    from_arrays = content_digests = True
 
     def __init__(
         self,

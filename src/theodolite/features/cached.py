@@ -18,9 +18,10 @@ from ..data.part import part_of
 from ..models import load_model
 from ..models.registry import names_model
 from .extraction import fill_store
+from .folders import HOLDS_PICTURES
 from .manifest import Recipe
 from .settings import ExtractionProgress, ExtractionSettings, Watch
-from .store import FeatureStore, is_store
+from .store import FeatureStore, damaged_error, is_store
 
 # Letters of the key that name a folder of the cache.
 _KEY = 20
@@ -81,6 +82,8 @@ def open_features(
         return extract(data, model, weights=weights, settings=settings, progress=progress)
     store = FeatureStore(data)
     _require_for_store(store, data, model, settings)
+    if settings.verify and (damaged := store.damaged()):
+        raise damaged_error(store.path, damaged)
     return store
 
 
@@ -91,7 +94,7 @@ def require_data(data: str | Path, settings: ExtractionSettings | None = None) -
 
 
 def _opened(data: str | Path, settings: ExtractionSettings) -> ImageSource:
-    source = open_source(data, kind=settings.kind)
+    source = open_source(data, kind=None if settings.kind == HOLDS_PICTURES else settings.kind)
     return source if settings.part is None else part_of(source, settings.part)
 
 
@@ -108,6 +111,7 @@ def _require_for_store(
         "--limit": settings.limit,
         "--kind": settings.kind,
         "--part": settings.part,
+        "--repair": settings.repair or None,
     }
     for option, value in unused.items():
         if value is not None:

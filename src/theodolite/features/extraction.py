@@ -9,20 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ..core.errors import FormatError, InputError
+from ..core.errors import InputError
 from ..data import ImageSource
+from ..data.digests import recomputing
+from ..data.left_out import warn_left_out
+from ..data.sampling import METHOD, sample_of
 from ..models import LoadedModel
 from .capture import Capture
 from .checked import checked_capture
 from .device import choose_device
-from .loading import ImageBatch, consecutive, default_workers, image_batches
-from .manifest import Recipe, listing_digest
+from .listing import listed
+from .loading import ImageBatch, consecutive, default_workers, image_batches, living_workers
+from .manifest import EXIF, NO_ORIENTATION, Recipe
 from .settings import ExtractionSettings, Running
 from .store import FeatureStore
 from .writer import Rows, StoreWriter
@@ -45,9 +49,16 @@ def fill_store(
     ``progress`` gets samples done and in all.
     """
     settings = settings or ExtractionSettings()
-    running = settings.running
-    capture = checked_capture(loaded, settings.layer, choose_device(running.device))
-    recipe = recipe_of(loaded, capture, source, settings)
+    capture = checked_capture(loaded, settings.layer, choose_device(settings.running.device))
+    if len(source) == 0:
+        raise InputError("the data holds no sample")
+    chosen = sample_of(source, settings.limit, settings.seed)
+    warn_left_out(chosen, name or "the data")
+    with recomputing(settings.verify):
+        found = listed(chosen)
+    recipe = recipe_of(loaded, capture, chosen, settings, found.digest)
+    if chosen is not source:
+        recipe = replace(recipe, sample=f"{METHOD}, seed {settings.seed}")
     writer = StoreWriter.open(
         output(recipe) if callable(output) else output,
         recipe,
@@ -55,47 +66,60 @@ def fill_store(
         source=name,
         weights_file=weights_file,
         class_names=loaded.class_names,
-        folders=source.class_names,
+        folders=chosen.class_names,
         shard_rows=settings.shard_rows,
-        batch_size=running.batch_size,
+        batch_size=settings.running.batch_size,
+        contents=found.contents,
     )
-    shards = sorted({*(_repairs(writer, capture) if settings.repair else []), *writer.missing()})
-    done = recipe.samples - sum(len(writer.samples(index)) for index in shards)
-    progress(done, recipe.samples)
-    size = running.batch_size or writer.manifest.batch_size
-    plan = (batch for index in shards for batch in consecutive(writer.samples(index), size))
-    batches = stream(loaded, capture, source, plan, running, samples=recipe.samples - done)
-    for index in shards:
-        rows = Rows()
-        while rows.samples < len(writer.samples(index)):
-            _add(rows, *next(batches))
-            progress(done + rows.samples, recipe.samples)
-        writer.write(index, rows)
-        done += rows.samples
+    if settings.repair:
+        writer.restore_head(capture.head)
+        writer.restore_contents(found.contents)
+    with living_workers():
+        _fill(writer, loaded, capture, chosen, settings, progress)
     return FeatureStore(writer.folder, recipe=recipe)
 
 
 def recipe_of(
-    loaded: LoadedModel, capture: Capture, source: ImageSource, settings: ExtractionSettings
+    loaded: LoadedModel, capture: Capture, source: ImageSource, settings: ExtractionSettings, data: str
 ) -> Recipe:
-    """What decides the features of a source under a model."""
-    limit = settings.limit
-    if limit is not None and limit < 1:
-        raise InputError(f"limit must be at least 1, got {limit}")
-    samples = len(source) if limit is None else min(limit, len(source))
-    if samples == 0:
-        raise InputError("the data holds no sample")
+    """What decides the features of a source under a model; ``data`` is the digest of its listing."""
     return Recipe(
         model=loaded.spec,
         weights=loaded.digest,
         preprocess=loaded.preprocess_id,
         layer=capture.layer,
-        data=listing_digest(islice(source.listing(), samples)),
-        samples=samples,
+        data=data,
+        samples=len(source),
         dtype=settings.dtype,
-        limit=limit,
+        limit=settings.limit,
         autocast=settings.running.autocast,
+        orientation=NO_ORIENTATION if getattr(source, "from_arrays", False) else EXIF,
     )
+
+
+def _fill(
+    writer: StoreWriter,
+    loaded: LoadedModel,
+    capture: Capture,
+    source: ImageSource,
+    settings: ExtractionSettings,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Extract what is not in the store yet, or damaged and to be repaired."""
+    samples, running = writer.manifest.recipe.samples, settings.running
+    shards = sorted({*(writer.damaged() if settings.repair else []), *writer.missing()})
+    done = samples - sum(len(writer.samples(index)) for index in shards)
+    progress(done, samples)
+    size = running.batch_size or writer.manifest.batch_size
+    plan = (batch for index in shards for batch in consecutive(writer.samples(index), size))
+    batches = stream(loaded, capture, source, plan, running, samples=samples - done)
+    for index in shards:
+        rows = Rows()
+        while rows.samples < len(writer.samples(index)):
+            _add(rows, *next(batches))
+            progress(done + rows.samples, samples)
+        writer.write(index, rows)
+        done += rows.samples
 
 
 def stream(
@@ -106,8 +130,14 @@ def stream(
     running: Running,
     *,
     samples: int,
+    finite: bool = True,
+    turn: bool = True,
 ) -> Iterator[tuple[Tensor | None, ImageBatch]]:
-    """(features, batch) for every planned batch of samples; features are None where none could be read."""
+    """(features, batch) for every planned batch of samples; features are None where none could be read.
+
+    Unless they are all ``finite``, they are an error where that is asked for; ``turn`` is as for
+    `image_batches`.
+    """
     device = next(capture.model.parameters()).device
     layout = torch.channels_last if running.channels_last else torch.contiguous_format
     if running.channels_last:
@@ -115,12 +145,13 @@ def stream(
     autocast = torch.autocast(device.type, torch.bfloat16) if running.autocast else nullcontext()
     workers = default_workers(samples) if running.workers is None else running.workers
     skip = running.skip_unreadable
-    for batch in image_batches(loaded, source, plan, workers=workers, skip_unreadable=skip):
+    for batch in image_batches(loaded, source, plan, workers=workers, skip_unreadable=skip, turn=turn):
         features = None
         if batch.images is not None:
             try:
                 with autocast:
-                    features, _ = capture(batch.images.to(device, memory_format=layout))
+                    images = batch.images.to(device, memory_format=layout)
+                    features, _ = capture(images, finite=finite)
             except torch.OutOfMemoryError as error:
                 raise InputError(
                     f"{len(batch.names)} images at a time are too many for the memory of {device}: "
@@ -135,12 +166,5 @@ def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:
     rows.labels += batch.labels
     rows.names += batch.names
     rows.skipped += [failure.name for failure in batch.failures]
-
-
-def _repairs(writer: StoreWriter, capture: Capture) -> list[int]:
-    """Damaged shards, after a damaged head was written again."""
-    try:
-        return writer.damaged()
-    except FormatError:
-        writer.restore_head(capture.head)
-        return writer.damaged()
+    rows.turned += len(batch.tilted)
+    rows.turned += len(batch.tilted)

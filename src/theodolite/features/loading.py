@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..core.errors import InputError, TheodoliteError, UnreadableImageError
+from ..core.errors import InputError, TheodoliteError, UnreadableImageError, WorkerError
 from ..data import ImageSource, Sample, as_picture
+from ..data.orientation import orientation, upright
 from ..models import LoadedModel
 
-Item: TypeAlias = "tuple[Tensor, int | None, str] | Failure"
+Item: TypeAlias = "Prepared | Failure"
 
 # Below this many samples, starting worker processes takes longer than they save.
 _WORTH_WORKERS = 2_000
@@ -34,39 +36,55 @@ class Failure:
     error: TheodoliteError
 
 
+class Prepared(NamedTuple):
+    """A sample as a model takes it; ``tilted`` if it is stored in another than its EXIF orientation."""
+
+    image: Tensor
+    label: int | None
+    name: str
+    tilted: bool
+
+
 @dataclass(frozen=True)
 class ImageBatch:
-    """Prepared images (n, 3, H, W) of the samples that could be read; None if none could."""
+    """Prepared images (n, 3, H, W) of the samples that could be read; None if none could.
+
+    ``tilted`` are the names of those that are stored in another than their EXIF orientation.
+    """
 
     images: Tensor | None
     labels: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    tilted: list[str] = field(default_factory=list)
 
 
 class _Prepared(Dataset[Item]):
-    """The source through the model's preprocessing."""
+    """The source through the model's preprocessing, turned upright first if that is wanted."""
 
-    def __init__(self, source: ImageSource, loaded: LoadedModel) -> None:
-        self._source = source
+    def __init__(self, source: ImageSource, loaded: LoadedModel, turn: bool) -> None:
+        self._source, self._turn = source, turn
         self._spec, self._preprocess = loaded.spec, loaded.preprocess
 
     def __getitem__(self, index: int) -> Item:
         try:
             sample = self._source[index]
-            return self._prepare(sample), sample.label, sample.id
+            return self._prepare(sample)
         except UnreadableImageError as error:
             return Failure(error.path or f"sample {index}", error)
         except TheodoliteError as error:
             return Failure(f"sample {index}", error)
 
-    def _prepare(self, sample: Sample) -> Tensor:
+    def _prepare(self, sample: Sample) -> Prepared:
+        picture = as_picture(sample.image)
+        tilted = orientation(picture) != 1
         try:
-            return self._preprocess(as_picture(sample.image))
+            image = self._preprocess(upright(picture) if self._turn else picture)
         except Exception as error:
             raise InputError(
                 f"the preprocessing of {self._spec} fails on {sample.id}: {type(error).__name__}: {error}"
             ) from error
+        return Prepared(image, sample.label, sample.id, tilted)
 
 
 def image_batches(
@@ -76,10 +94,14 @@ def image_batches(
     *,
     workers: int = 0,
     skip_unreadable: bool = False,
+    turn: bool = True,
 ) -> Iterator[ImageBatch]:
-    """The planned batches, in order; an unreadable sample is an error unless it shall be skipped."""
+    """The planned batches, in order; an unreadable sample is an error unless it shall be skipped.
+
+    ``turn`` makes pictures upright as their EXIF orientation says; otherwise they are taken as stored.
+    """
     loader = DataLoader(
-        _Prepared(source, loaded),
+        _Prepared(source, loaded, turn),
         batch_sampler=plan,
         num_workers=workers,
         collate_fn=_stack,
@@ -90,6 +112,22 @@ def image_batches(
             if not (skip_unreadable and isinstance(failure.error, UnreadableImageError)):
                 raise failure.error
         yield batch
+
+
+@contextmanager
+def living_workers() -> Iterator[None]:
+    """Say what it means when a process that reads pictures dies; torch raises it wherever the work is."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, TheodoliteError) or "DataLoader worker" not in str(error):
+            raise
+        reason = " ".join(str(error).split())[:160]
+        raise WorkerError(
+            f"a process that reads pictures has died ({reason}): most often the memory ran out. Remedy: run "
+            f"the same command with fewer --workers (0 reads in this process) or a smaller --batch-size; "
+            f"what was written before is kept"
+        ) from error
 
 
 def consecutive(samples: range, size: int) -> Iterator[list[int]]:
@@ -111,12 +149,17 @@ def _stack(items: list[Item]) -> ImageBatch:
     good = [item for item in items if not isinstance(item, Failure)]
     if not good:
         return ImageBatch(None, failures=failures)
-    images, labels, names = zip(*good, strict=True)
-    shapes = {tuple(image.shape) for image in images}
+    shapes = {tuple(item.image.shape) for item in good}
     if len(shapes) > 1:
         error = InputError(
             f"images of one batch have different shapes after preprocessing: {sorted(shapes)}. "
             f"Remedy: resize them, or give the model a preprocessing that does"
         )
-        return ImageBatch(None, failures=[*failures, Failure(names[0], error)])
-    return ImageBatch(torch.stack(images), list(labels), list(names), failures)
+        return ImageBatch(None, failures=[*failures, Failure(good[0].name, error)])
+    return ImageBatch(
+        torch.stack([item.image for item in good]),
+        [item.label for item in good],
+        [item.name for item in good],
+        failures,
+        [item.name for item in good if item.tilted],
+    )

@@ -1,7 +1,8 @@
 """The manifest of a feature store: what the features are, and a checksum for every shard.
 
 The recipe is everything that decides the numbers; its sha256 is the key of the store. Two runs with the same
-key write the same features, and features with another key are never taken for these.
+key write the same features, and features with another key are never taken for these. What 0.1.0 did not know
+of is no part of the key where it is as it was then: its stores keep their keys.
 """
 
 from __future__ import annotations
@@ -14,17 +15,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.errors import FormatError, InputError
-from ..core.files import write_json
+from ..core.files import read_json, write_json
 from ..core.plain import JsonValue, from_plain
 
 FORMAT = "theodolite-store/1"
 FILE = "manifest.json"
 DTYPES = ("float32", "float16")
+# Which way up pictures were looked at: as their EXIF orientation says, or as arrays, which have none. None is
+# the way of 0.1.0, as they are stored.
+EXIF, NO_ORIENTATION = "exif", "none"
+# Parts of a recipe that 0.1.0 did not know, with the values that mean what it did.
+_LATER: dict[str, tuple[str | None, ...]] = {"sample": (None,), "orientation": (None, NO_ORIENTATION)}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides the numbers in a store."""
+    """What decides the numbers in a store.
+
+    ``sample`` says how the samples of a ``limit`` were chosen (None: all of them, or the first ones, as 0.1.0
+    did), ``orientation`` whether pictures were turned as their EXIF orientation says.
+    """
 
     model: str
     weights: str
@@ -35,6 +45,8 @@ class Recipe:
     dtype: str = "float32"
     limit: int | None = None
     autocast: bool = False
+    sample: str | None = None
+    orientation: str | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -42,7 +54,9 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        canonical = json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
+        parts = dataclasses.asdict(self)
+        known = {name: value for name, value in parts.items() if value not in _LATER.get(name, ())}
+        canonical = json.dumps(known, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def differences(self, other: Recipe) -> str:
@@ -52,25 +66,28 @@ class Recipe:
             for part in dataclasses.fields(self)
         )
         return ", ".join(
-            f"{name} {_short(mine)}, not {_short(its)}" for name, mine, its in pairs if mine != its
+            f"{name} {_said(name, mine)}, not {_said(name, its)}" for name, mine, its in pairs if mine != its
         )
 
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """One shard: its rows, its checksum, how many rows have no label, and the samples left out of it."""
+    """One shard: its rows, its checksum, how many rows have no label, the samples left out of it, and how
+    many pictures were turned as their EXIF orientation says."""
 
     rows: int
     sha256: str
     unlabelled: int = 0
     skipped: tuple[str, ...] = ()
+    turned: int = 0
 
 
 @dataclass(frozen=True)
 class Manifest:
     """The content of ``manifest.json``. Nothing in it depends on when or how often a run was interrupted.
 
-    ``class_names`` are the model's, ``folders`` those that the labels of the data number.
+    ``class_names`` are the model's, ``folders`` those that the labels of the data number; ``contents`` is the
+    checksum of the samples' digests (None in a store of 0.1.0, which has none).
     """
 
     recipe: Recipe
@@ -83,6 +100,7 @@ class Manifest:
     weights_file: str | None = None
     class_names: tuple[str, ...] | None = None
     folders: tuple[str, ...] | None = None
+    contents: str | None = None
     shards: tuple[ShardRecord, ...] = field(default=())
 
     @property
@@ -111,17 +129,17 @@ class Manifest:
         if not path.is_file():
             raise InputError(f"{folder} is not a feature store: it has no {FILE}")
         try:
-            content = json.loads(path.read_bytes())
-            if content["format"] != FORMAT:
-                raise FormatError(f"{path} has format {content['format']!r}; this version reads {FORMAT!r}")
-            if content.pop("checksum") != _checksum(content):
-                raise FormatError(f"{path} is damaged or was edited: delete the folder and extract again")
-            own = {key: value for key, value in content.items() if key not in ("format", "key")}
-            return from_plain(cls, own, str(path))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, FormatError):
-                raise
+            content = read_json(path)
+            if not isinstance(content, dict) or "format" not in content:
+                raise FormatError("it describes no feature store")
+        except FormatError as error:
             raise FormatError(f"{path} is damaged ({error}): delete the folder and extract again") from error
+        if content["format"] != FORMAT:
+            raise FormatError(f"{path} has format {content['format']!r}; this version reads {FORMAT!r}")
+        if content.pop("checksum", None) != _checksum(content):
+            raise FormatError(f"{path} is damaged or was edited: delete the folder and extract again")
+        own = {key: value for key, value in content.items() if key not in ("format", "key")}
+        return from_plain(cls, own, str(path))
 
 
 def listing_digest(lines: Iterable[str]) -> str:
@@ -141,7 +159,9 @@ def _checksum(content: Mapping[str, JsonValue]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _short(value: object) -> str:
-    """Digests by their beginning, the rest in full."""
+def _said(name: str, value: object) -> str:
+    """A part of a recipe in words: digests by their beginning, the rest in full."""
+    if value is None and name in _LATER:
+        return {"sample": "the first ones", "orientation": "as stored"}[name]
     text = str(value)
     return f"{text[:12]}…" if len(text) == 64 else text

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from ..data.sampling import SEED
 from .writer import SHARD_ROWS
 
 
@@ -32,18 +33,21 @@ class ExtractionSettings:
     """Which samples of the data, which features of the model, and how to run it.
 
     ``kind`` says what the data is where its path does not show it; ``part`` is one of several equal runs of
-    samples (``"2/8"``), ``limit`` keeps the first ones. ``layer`` names the head where it cannot be found by
-    itself; ``dtype`` is ``float32`` or ``float16``. ``repair`` also extracts again every shard of the store
-    that is damaged.
+    samples (``"2/8"``), ``limit`` keeps a sample of so many, in which every class has its share and which the
+    ``seed`` decides. ``layer`` names the head where it cannot be found by itself; ``dtype`` is ``float32`` or
+    ``float16``. ``repair`` also extracts again every shard of the store that is damaged; ``verify`` reads
+    every picture to know whether it changed, instead of asking the file system.
     """
 
     kind: str | None = None
     part: str | None = None
     limit: int | None = None
+    seed: int = SEED
     layer: str | None = None
     dtype: str = "float32"
     shard_rows: int = SHARD_ROWS
     repair: bool = False
+    verify: bool = False
     running: Running = Running()
 
 

@@ -24,8 +24,14 @@ from .manifest import FILE, Manifest, Recipe, shard_name
 
 HEAD_FILE = "head.safetensors"
 HEAD_FORMAT = "theodolite-head/1"
+CONTENTS_FILE = "contents.safetensors"
+CONTENTS_FORMAT = "theodolite-contents/1"
 SHARD_FORMAT = "theodolite-shard/1"
 UNLABELLED = -1
+REPAIR = (
+    "Remedy: run the `extract`, `fit` or `bench` that made it again with --repair, which extracts only what "
+    "is damaged"
+)
 
 
 class Shard(NamedTuple):
@@ -39,7 +45,10 @@ class Shard(NamedTuple):
 
 def is_store(path: str | Path) -> bool:
     """Whether a path is the folder of a feature store."""
-    return (Path(path) / FILE).is_file()
+    try:
+        return bool(str(path).strip()) and (Path(path) / FILE).is_file()
+    except (OSError, ValueError):  # no path at all: too long, or with a zero byte
+        return False
 
 
 def number_of(name: str) -> int:
@@ -102,6 +111,11 @@ class FeatureStore:
         return [name for record in self.manifest.shards for name in record.skipped]
 
     @property
+    def turned(self) -> int:
+        """Pictures that were turned as their EXIF orientation says."""
+        return sum(record.turned for record in self.manifest.shards)
+
+    @property
     def shards(self) -> int:
         """Shards on disk."""
         return len(self.manifest.shards)
@@ -148,6 +162,15 @@ class FeatureStore:
         for index in range(self.shards):
             yield from self.shard(index).names
 
+    def contents(self) -> Tensor | None:
+        """63 bits for the content of each sample listed, in order; None in a store of 0.1.0."""
+        if self.manifest.contents is None:
+            return None
+        path = self.path / CONTENTS_FILE
+        if not path.is_file() or sha256(path) != self.manifest.contents:
+            raise FormatError(f"{path} is missing or damaged. {REPAIR}")
+        return read_tensors(path, CONTENTS_FORMAT, sealed=False)[0]["contents"].clone()
+
     def changed(self) -> list[int]:
         """Shards whose files are not those that were read: written over, replaced, or gone. Reads nothing."""
         known = sorted(self._checked.items())
@@ -164,7 +187,7 @@ class FeatureStore:
     def _read_head(self) -> Head:
         path = self.path / HEAD_FILE
         if not path.is_file() or sha256(path) != self.manifest.head:
-            raise FormatError(f"{path} is missing or damaged: run the same extraction again with --repair")
+            raise FormatError(f"{path} is missing or damaged. {REPAIR}")
         tensors, description = read_tensors(path, HEAD_FORMAT, sealed=False)
         return Head(tensors["weight"], tensors["bias"], unit_features=bool(description["unit_features"]))
 
@@ -221,9 +244,15 @@ def absent_shards(folder: Path, manifest: Manifest) -> list[int]:
 
 def require_recipe(path: Path, manifest: Manifest, wanted: Recipe | None) -> None:
     """Refuse features that were made from anything but the wanted recipe."""
-    if wanted is not None and manifest.recipe != wanted:
+    if wanted is not None and manifest.recipe.key != wanted.key:
+        told = (
+            ". Pictures were added, removed or changed since, or version 0.1.0 listed them, which read only "
+            "parts of large ones"
+            if manifest.recipe.data != wanted.data and manifest.recipe.limit == wanted.limit
+            else ""
+        )
         raise InputError(
-            f"{path} holds other features: {manifest.recipe.differences(wanted)}. "
+            f"{path} holds other features: {manifest.recipe.differences(wanted)}{told}. "
             f"Remedy: choose another folder, or delete this one to extract anew"
         )
 
@@ -232,5 +261,5 @@ def damaged_error(path: Path, indices: Sequence[int]) -> FormatError:
     named = ", ".join(shard_name(index) for index in indices)
     return FormatError(
         f"{path}: {named} {'is' if len(indices) == 1 else 'are'} missing or damaged (wrong checksum). "
-        f"Remedy: run the same extraction again with --repair, which extracts only what is damaged"
+        f"{REPAIR}"
     )

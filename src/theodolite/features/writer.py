@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -21,6 +22,8 @@ from ..core.plain import JsonObject
 from ..reference.head import Head
 from .manifest import FILE, Manifest, Recipe, ShardRecord, shard_name
 from .store import (
+    CONTENTS_FILE,
+    CONTENTS_FORMAT,
     HEAD_FILE,
     HEAD_FORMAT,
     SHARD_FORMAT,
@@ -36,12 +39,14 @@ BATCH_SIZE = 64
 
 @dataclass
 class Rows:
-    """The rows of a shard as they gather: features of batches, then labels, names, and what was skipped."""
+    """The rows of a shard as they gather: features of batches, then labels, names, what was skipped, and how
+    many pictures were turned."""
 
     features: list[Tensor] = field(default_factory=list)
     labels: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    turned: int = 0
 
     @property
     def samples(self) -> int:
@@ -69,6 +74,7 @@ class StoreWriter:
         folders: Iterable[str] | None = None,
         shard_rows: int = SHARD_ROWS,
         batch_size: int | None = None,
+        contents: Tensor | None = None,
     ) -> StoreWriter:
         """A writer that goes on where an earlier one stopped; it keeps that one's shard and batch size."""
         folder = Path(folder)
@@ -76,7 +82,9 @@ class StoreWriter:
         if (folder / FILE).is_file():
             manifest = Manifest.read(folder)
             require_recipe(folder, manifest, recipe)
-            return cls(folder, manifest)
+            writer = cls(folder, manifest)
+            writer._bring_up_to_date(recipe, contents)
+            return writer
         _make(folder)
         write_bytes(folder / HEAD_FILE, head_bytes)
         manifest = Manifest(
@@ -90,13 +98,31 @@ class StoreWriter:
             weights_file=weights_file,
             class_names=None if class_names is None else tuple(class_names),
             folders=None if folders is None else tuple(folders),
+            contents=None if contents is None else _write_contents(folder, contents),
         )
         manifest.write(folder)
         return cls(folder, manifest)
 
+    def _bring_up_to_date(self, recipe: Recipe, contents: Tensor | None) -> None:
+        """Note in a store of 0.1.0 what is known of the same features now; its key is the same."""
+        if self.manifest.recipe == recipe and (self.manifest.contents is not None or contents is None):
+            return
+        with suppress(StorageError):  # one that may not be written is good as it is
+            digests = self.manifest.contents
+            if digests is None and contents is not None:
+                digests = _write_contents(self.folder, contents)
+            manifest = replace(self.manifest, recipe=recipe, contents=digests)
+            manifest.write(self.folder)
+            self.manifest = manifest
+
     def restore_head(self, head: Head) -> None:
         """Write the head again, where its file was damaged."""
         write_bytes(self.folder / HEAD_FILE, _head_bytes(head))
+
+    def restore_contents(self, contents: Tensor) -> None:
+        """Write the digests of the samples again, where their file was damaged."""
+        if self.manifest.contents is not None:
+            _write_contents(self.folder, contents)
 
     def missing(self) -> list[int]:
         """Shards that are not written yet, or whose files are gone."""
@@ -126,7 +152,11 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot create the folder {folder}: {error.strerror}") from error
-    foreign = [path.name for path in folder.iterdir() if path.name != HEAD_FILE and path.suffix != ".partial"]
+    foreign = [
+        path.name
+        for path in folder.iterdir()
+        if path.name not in (HEAD_FILE, CONTENTS_FILE) and path.suffix != ".partial"
+    ]
     if foreign:
         raise InputError(
             f"{folder} is not a feature store and holds other files ({foreign[0]}): choose an empty folder"
@@ -149,7 +179,7 @@ def _shard_bytes(index: int, rows: Rows, manifest: Manifest) -> tuple[bytes, Sha
     content = tensor_bytes(tensors, description)
     unlabelled = sum(label is None for label in rows.labels)
     checksum = hashlib.sha256(content).hexdigest()
-    return content, ShardRecord(len(features), checksum, unlabelled, tuple(rows.skipped))
+    return content, ShardRecord(len(features), checksum, unlabelled, tuple(rows.skipped), rows.turned)
 
 
 def _require_finite(features: Tensor, names: Sequence[str], dtype: str) -> None:
@@ -166,3 +196,10 @@ def _require_finite(features: Tensor, names: Sequence[str], dtype: str) -> None:
 def _head_bytes(head: Head) -> bytes:
     description: JsonObject = {"format": HEAD_FORMAT, "unit_features": head.unit_features}
     return tensor_bytes({"weight": head.weight, "bias": head.bias}, description)
+
+
+def _write_contents(folder: Path, contents: Tensor) -> str:
+    """Put the digests of the samples on disk; their checksum."""
+    content = tensor_bytes({"contents": contents}, {"format": CONTENTS_FORMAT})
+    write_bytes(folder / CONTENTS_FILE, content)
+    return hashlib.sha256(content).hexdigest()
