@@ -7,6 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from ..core.errors import InputError
+
 Weights: TypeAlias = Annotated[
     Path | None, typer.Option("--weights", help="Checkpoint for the model (.safetensors or .pt).")
 ]
@@ -20,6 +22,16 @@ Kind: TypeAlias = Annotated[
         help="What kind of data it is; recognised by itself if not given, an unknown kind lists all.",
     ),
 ]
+From: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--from", help="features or pictures: what the data holds, where its shape does not show it."
+    ),
+]
+HeadFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--head", help="The last layer of features in files: safetensors with weight and bias."),
+]
 BatchSize: TypeAlias = Annotated[
     int | None, typer.Option("--batch-size", min=1, help="Images a forward pass (default 64).")
 ]
@@ -32,8 +44,19 @@ ChannelsLast: TypeAlias = Annotated[
     bool, typer.Option("--channels-last", help="Channels-last memory layout; often faster.")
 ]
 Limit: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first samples.")]
+AcceptCodeChange: TypeAlias = Annotated[
+    bool,
+    typer.Option("--accept-code-change", help="A python: model whose code has changed computes the same."),
+]
 SkipUnreadable: TypeAlias = Annotated[
     bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read, and list them.")
+]
+FlagUnscorable: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--flag-unscorable",
+        help="Flag samples whose features hold NaN or infinity, and go on with the others.",
+    ),
 ]
 Root: TypeAlias = Annotated[
     Path | None, typer.Option("--root", help="Folder of all data sets (default: THEODOLITE_DATA).")
@@ -47,3 +70,16 @@ FalseAlarmRate: TypeAlias = Annotated[
         "--false-alarm-rate", help="Largest share of in-distribution inputs to flag (default 0.05)."
     ),
 ]
+
+
+def kind_of(kind: str | None, holds: str | None) -> str | None:
+    """What --kind and --from together say of the data."""
+    if holds is None:
+        return kind
+    if holds not in ("features", "pictures"):
+        raise InputError(f"--from must be features or pictures, got {holds!r}")
+    if kind is not None:
+        if holds == "features":
+            raise InputError(f"--kind {kind} is a kind of pictures: leave it out, or --from features")
+        return kind
+    return holds

@@ -57,10 +57,11 @@ class Capture:
         assert self._head is not None
         return self._head
 
-    def __call__(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, inputs: Tensor, *, finite: bool = True) -> tuple[Tensor, Tensor]:
         """Features (N, D) and logits (N, C) of a batch; mode, hooks and gradients stay as they were.
 
-        Threads that share a model take turns: a hook hears every call of its layer.
+        Rows that the model has no ``finite`` logits for are an error, or the caller's business. Threads that
+        share a model take turns: a hook hears every call of its layer.
         """
         layers = head_layers(self.model)
         if self._layer is not None:
@@ -68,9 +69,10 @@ class Capture:
         calls: dict[str, Call] = {}
         with _turn(self.model), _untouched(self.model), _listening(layers, calls):
             output = self.model(inputs)
-        logits = logits_of(output, len(inputs))
-        if not self._checked:
-            self._settle(layers, calls, logits)
+        logits = logits_of(output, len(inputs), finite=finite)
+        whole = torch.isfinite(logits).all(dim=1)
+        if not self._checked and (self._layer is None or bool(whole.any())):
+            self._settle(layers, *_rows_of(calls, logits, whole))
         call = calls.get(str(self._layer))
         if call is None or len(call.features) != len(inputs):
             raise CaptureError(
@@ -136,6 +138,22 @@ class Captured:
             dtype = home.dtype if images.is_floating_point() else images.dtype
             features, _ = self.capture(images.to(home.device, dtype))
             yield features, rest[0] if rest else None
+
+
+def _rows_of(calls: dict[str, Call], logits: Tensor, whole: Tensor) -> tuple[dict[str, Call], Tensor]:
+    """The rows of a batch that the head can be found and checked on: those with finite logits."""
+    if bool(whole.all()):
+        return calls, logits
+    if not bool(whole.any()):
+        raise CaptureError(
+            "the model's logits hold NaN or infinity in every row: check weights and precision"
+        )
+    kept = {
+        name: Call(call.features[whole], call.output[whole])
+        for name, call in calls.items()
+        if len(call.features) == len(call.output) == len(whole)
+    }
+    return kept, logits[whole]
 
 
 def _the_one(calls: dict[str, Call], logits: Tensor) -> str:

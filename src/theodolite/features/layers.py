@@ -63,8 +63,11 @@ def as_rows(values: Tensor, layer: HeadLayer) -> Tensor:
     return values.mean(dim=positions) if positions else values.clone()
 
 
-def logits_of(output: object, rows: int) -> Tensor:
-    """The (N, C) logits in whatever a model returns: a tensor, or a record with `logits`."""
+def logits_of(output: object, rows: int, *, finite: bool = True) -> Tensor:
+    """The (N, C) logits in whatever a model returns: a tensor, or a record with `logits`.
+
+    They are refused unless they are ``finite``, where that is asked for.
+    """
     if isinstance(output, Mapping):
         output = output.get("logits", output)
     elif isinstance(output, tuple | list) and len(output) == 1:
@@ -87,6 +90,8 @@ def logits_of(output: object, rows: int) -> Tensor:
             f"the model returns a tensor of shape {tuple(output.shape)} for {rows} inputs, expected "
             f"({rows}, C): give a classifier that returns one row of logits an image"
         )
+    if not finite:
+        return logits.detach()
     try:
         require_finite(logits, "the model's logits")
     except InputError as error:

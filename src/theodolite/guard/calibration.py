@@ -12,13 +12,16 @@ ID data only; how many OOD samples are caught depends on the score.
 from __future__ import annotations
 
 import math
+from typing import Self
 
-import numpy as np
 import torch
+from torch import Tensor, nn
 
 from ..core.arrays import AnyArray, ArrayLike, FloatArray, as_scores, like
 from ..core.errors import InputError
+from ..reference.head import Move, keeping_precision
 
+FALSE_ALARM_RATE = 0.05
 _BISECTIONS = 50
 
 
@@ -42,34 +45,51 @@ def _beta_quantile(share: float, rank: int, count: int) -> float:
     return (low + high) / 2
 
 
-class Calibration:
+class Calibration(nn.Module):
     """Held-out ID scores, turned into p-values and verdicts.
 
-    The scores must come from ID samples that the detector was not fitted on.
+    The scores must come from ID samples that the detector was not fitted on. They are a buffer, sorted, in
+    float64: a graph that PyTorch records of a guard has them inside.
     """
 
+    sorted_scores: Tensor
+
     def __init__(self, id_scores: ArrayLike) -> None:
-        self.scores: FloatArray = np.sort(as_scores(id_scores, "id_scores"))
+        super().__init__()
+        scores = torch.from_numpy(as_scores(id_scores, "id_scores"))
+        self.register_buffer("sorted_scores", scores.sort().values)
+        self._count = len(self.sorted_scores)
 
     def __len__(self) -> int:
-        return len(self.scores)
+        return self._count
+
+    @property
+    def scores(self) -> FloatArray:
+        """The calibration scores, from the strangest sample to the most familiar one."""
+        values: FloatArray = self.sorted_scores.cpu().numpy()
+        return values
 
     def p_values(self, scores: AnyArray) -> AnyArray:
         """Conformal p-values: small means less in-distribution than nearly all calibration samples."""
-        values = as_scores(scores, "scores")
-        at_most = np.searchsorted(self.scores, values, side="right")
-        return like(torch.from_numpy((1 + at_most) / (len(self.scores) + 1)), scores)
+        return like(self.forward(self._checked(scores)), scores)
 
-    def threshold(self, false_alarm_rate: float = 0.05) -> float:
+    def forward(self, scores: Tensor) -> Tensor:
+        """The p-values in float64, of tensors on the calibration's device and without a check; NaN of NaN."""
+        values = scores.to(torch.float64)
+        at_most = torch.searchsorted(self.sorted_scores, values, right=True)
+        return torch.where(torch.isnan(values), values, (1 + at_most).to(torch.float64) / (self._count + 1))
+
+    def threshold(self, false_alarm_rate: float = FALSE_ALARM_RATE) -> float:
         """The λ for which ``score < λ`` is the same verdict as p-value ≤ ``false_alarm_rate``."""
-        return float(self.scores[self._allowed(false_alarm_rate) - 1])
+        return float(self.sorted_scores[self._allowed(false_alarm_rate) - 1])
 
-    def is_ood(self, scores: AnyArray, false_alarm_rate: float = 0.05) -> AnyArray:
+    def is_ood(self, scores: AnyArray, false_alarm_rate: float = FALSE_ALARM_RATE) -> AnyArray:
         """True where a sample is flagged; at most ``false_alarm_rate`` of ID samples will be."""
-        values = as_scores(scores, "scores")
-        return like(torch.from_numpy(values < self.threshold(false_alarm_rate)), scores)
+        return like(self._checked(scores) < self.threshold(false_alarm_rate), scores)
 
-    def rate_interval(self, false_alarm_rate: float = 0.05, *, level: float = 0.9) -> tuple[float, float]:
+    def rate_interval(
+        self, false_alarm_rate: float = FALSE_ALARM_RATE, *, level: float = 0.9
+    ) -> tuple[float, float]:
         """Where the rate of this very calibration lies, with probability ``level``.
 
         The promise is kept on average over calibration sets; one set of n scores has a rate that is
@@ -78,17 +98,28 @@ class Calibration:
         if not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, got {level}")
         allowed, tail = self._allowed(false_alarm_rate), (1 - level) / 2
-        low, high = (_beta_quantile(share, allowed, len(self.scores)) for share in (tail, 1 - tail))
+        low, high = (_beta_quantile(share, allowed, len(self)) for share in (tail, 1 - tail))
         return low, high
+
+    def _checked(self, scores: ArrayLike) -> Tensor:
+        return torch.from_numpy(as_scores(scores, "scores")).to(self.sorted_scores.device)
+
+    def _apply(self, fn: Move, recurse: bool = True) -> Self:
+        """Move to another device; the scores keep their precision."""
+        super()._apply(keeping_precision(fn), recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def extra_repr(self) -> str:
+        return f"{len(self):,} scores"
 
     def _allowed(self, false_alarm_rate: float) -> int:
         """⌊α(n+1)⌋: the rank below which a new score is flagged."""
         check_rate(false_alarm_rate)
-        allowed = math.floor(false_alarm_rate * (len(self.scores) + 1) + 1e-9)
+        allowed = math.floor(false_alarm_rate * (len(self) + 1) + 1e-9)
         if allowed < 1:
             enough = math.ceil(1 / false_alarm_rate - 1 - 1e-9)
             raise InputError(
-                f"{len(self.scores)} calibration scores cannot support a false-alarm rate of "
+                f"{len(self)} calibration scores cannot support a false-alarm rate of "
                 f"{false_alarm_rate}: at least {enough} are needed. "
                 "Hold out more ID data, or ask for a larger rate"
             )

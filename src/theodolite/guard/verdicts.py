@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ..core.arrays import ArrayLike
+from ..core.errors import InputError
 
-OOD, ID, UNREADABLE = "OOD", "ID", "unreadable"
+OOD, ID, UNREADABLE, UNSCORABLE = "OOD", "ID", "unreadable", "unscorable"
+# What is predicted of a row without a score, and by a guard without a head.
+NO_CLASS = -1
+# What to do with such rows.
+RAISE, FLAG = "raise", "flag"
 
 
 class Verdicts(NamedTuple):
-    """One entry a sample: class, score (higher = more in-distribution), p-value, flagged or not."""
+    """One entry a sample: class, score (higher = more in-distribution), p-value, flagged or not.
+
+    A sample whose features hold NaN or infinity is unscorable: flagged, of class −1, score and p-value NaN.
+    A guard without a head predicts nothing: the class of all its samples is −1.
+    """
 
     predicted: ArrayLike
     score: ArrayLike
     p_value: ArrayLike
     is_ood: ArrayLike
 
+    @property
+    def unscorable(self) -> ArrayLike:
+        """True for samples that could not be judged: they are flagged, but nothing is known of them."""
+        p = self.p_value
+        return torch.isnan(p) if isinstance(p, Tensor) else np.isnan(p)
+
 
 class PathVerdict(NamedTuple):
     """One sample's verdict, ``OOD`` or ``ID``; `name` is the predicted class in words where it has a name.
 
-    Of a picture that cannot be read there is nothing but the verdict that it is so: ``unreadable``.
+    Class and name are None where the guard has no head, and predicts none.
+    Of a picture that cannot be read, or whose features hold NaN or infinity, there is nothing but the verdict
+    that it is so: ``unreadable``, ``unscorable``.
     """
 
     path: str
@@ -41,9 +61,20 @@ def path_verdicts(
     """The verdicts of one batch, a row a sample."""
     columns = (np.asarray(column).tolist() for column in verdicts)
     return [
-        PathVerdict(path, label, class_name(label), score, p_value, OOD if flagged else ID)
+        PathVerdict(path, None, None, None, None, UNSCORABLE)
+        if math.isnan(p_value)
+        else PathVerdict(path, *_class(label, class_name), score, p_value, OOD if flagged else ID)
         for path, label, score, p_value, flagged in zip(paths, *columns, strict=True)
     ]
+
+
+def _class(label: int, class_name: Callable[[int], str]) -> tuple[int | None, str | None]:
+    return (None, None) if label == NO_CLASS else (label, class_name(label))
+
+
+def check_unscorable(choice: str) -> None:
+    if choice not in (RAISE, FLAG):
+        raise InputError(f"unscorable must be {RAISE!r} or {FLAG!r}, got {choice!r}")
 
 
 def unreadable(path: str) -> PathVerdict:

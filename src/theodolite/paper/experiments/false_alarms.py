@@ -14,7 +14,8 @@ from ...benchmarks.feature_folder import from_folder
 from ...benchmarks.feature_sets import FeatureSet
 from ...detectors import RECOMMENDED, detector_record
 from ...evaluation import head_accuracy
-from ...guard.guard import FALSE_ALARM_RATE, Guard
+from ...guard.calibration import FALSE_ALARM_RATE
+from ...guard.guard import Guard
 from ...report.tables import Table, printed
 from ..studies import TableStudy
 from ._registry import Context, Need, Produced, experiment

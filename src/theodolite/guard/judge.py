@@ -1,0 +1,132 @@
+"""The part of a guard that is tensors all the way: features in, verdicts out.
+
+Detector, head, calibration scores, false-alarm rate and threshold are its modules and buffers, so that all of
+them move, are stored and are recorded together: a graph of `torch.jit.trace`, `torch.export` or
+`torch.compile` has the calibration inside and gives the same verdicts.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from ..core.arrays import as_float, as_scores
+from ..core.errors import InputError
+from ..core.graphs import fixed
+from ..detectors import Detector
+from ..reference.head import Head, Move, keeping_precision
+from .calibration import Calibration
+from .verdicts import NO_CLASS, Verdicts
+
+# Rows whose logits are held at once.
+_TILE = 4096
+
+
+class Judge(nn.Module):
+    """A detector, a head and a calibration that nobody else holds, and the rate they are to keep."""
+
+    rate: Tensor
+    threshold: Tensor
+
+    def __init__(
+        self, detector: Detector, calibration: Calibration, head: Head | None, false_alarm_rate: float
+    ) -> None:
+        super().__init__()
+        _require_one_head(detector, head)
+        self.head: Head | None = copy.deepcopy(head)
+        self.detector = detector
+        self.calibration = calibration
+        self.register_buffer("rate", torch.empty((), dtype=torch.float64))
+        self.register_buffer("threshold", torch.empty((), dtype=torch.float64))
+        self.false_alarm_rate = false_alarm_rate
+
+    @property
+    def false_alarm_rate(self) -> float:
+        """The largest share of ID samples to flag; setting it moves the threshold."""
+        return float(self.rate)
+
+    @false_alarm_rate.setter
+    def false_alarm_rate(self, rate: float) -> None:
+        threshold = self.calibration.threshold(rate)
+        self.rate = torch.full_like(self.rate, rate)
+        self.threshold = torch.full_like(self.threshold, threshold)
+
+    @property
+    def width(self) -> int:
+        """D: how wide the features are that it judges."""
+        width = self.detector.width if self.head is None else self.head.width
+        assert width is not None
+        return fixed(width)
+
+    def judge(self, features: Tensor, false_alarm_rate: float | None = None, *, flag: bool) -> Verdicts:
+        """Verdicts on features (N, D). With ``flag``, rows without a score are unscorable, not an error."""
+        threshold = self.threshold
+        if false_alarm_rate is not None:
+            threshold = torch.full_like(threshold, self.calibration.threshold(false_alarm_rate))
+        if flag:
+            scores = self._finite_scores(features)
+        else:
+            scores = self.detector.score(features)
+            as_scores(scores, "scores")
+        tiles = (features[start : start + _TILE] for start in range(0, len(features), _TILE))
+        predicted = torch.cat([self._predicted(tile) for tile in tiles])
+        return self._verdicts(predicted, scores, threshold)
+
+    def graph(self, features: Tensor) -> Verdicts:
+        """The same for a graph, without a look at the numbers: rows without a score are always unscorable."""
+        scores = self.detector(features)
+        return self._verdicts(self._predicted(features), scores, self.threshold)
+
+    def _verdicts(self, predicted: Tensor, scores: Tensor, threshold: Tensor) -> Verdicts:
+        here = scores.to(threshold.device)
+        unscorable = torch.isnan(here)
+        return Verdicts(
+            predicted=torch.where(unscorable.to(predicted.device), NO_CLASS, predicted),
+            score=scores,
+            p_value=self.calibration(here),
+            is_ood=unscorable | (here.to(torch.float64) < threshold),
+        )
+
+    def _predicted(self, features: Tensor) -> Tensor:
+        if self.head is None:
+            return torch.full_like(features[:, 0], NO_CLASS, dtype=torch.int64)
+        logits: Tensor = self.head(as_float(features))
+        return logits.argmax(dim=1)
+
+    def _finite_scores(self, features: Tensor) -> Tensor:
+        """Scores of the rows that are finite, as if they were alone; NaN for the others."""
+        rows = self.detector._checked(features)
+        whole = torch.isfinite(rows).all(dim=1)
+        if bool(whole.all()):
+            return self.detector.score(rows)
+        scores = torch.full((len(rows),), torch.nan, dtype=as_float(rows[:0]).dtype, device=rows.device)
+        if bool(whole.any()):
+            scores[whole] = self.detector.score(rows[whole])
+        return scores
+
+    def _apply(self, fn: Move, recurse: bool = True) -> Self:
+        """Move to another device; rate and threshold keep their precision."""
+        for part in self.children() if recurse else ():
+            part._apply(fn)  # type: ignore[no-untyped-call]
+        super()._apply(keeping_precision(fn), recurse=False)  # type: ignore[no-untyped-call]
+        return self
+
+
+def _require_one_head(detector: Detector, head: Head | None) -> None:
+    """The class that is predicted and the score that judges it must come from the same head."""
+    if head is None:
+        if detector.uses_logits or detector.width is None:
+            raise InputError("the detector has no head: pass head=Head(weight, bias)")
+        return
+    if detector.head is not None and not detector.head.equals(head):
+        raise InputError(
+            "head is not the one the detector was fitted with: leave head= out, or fit the detector with it"
+        )
+    if detector.head is None and detector.width is not None and head.unit_features:
+        raise InputError(
+            "the detector was fitted without a head, on features of any length, but the head divides them by "
+            "their norm: fit it with head="
+        )
