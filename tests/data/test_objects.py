@@ -96,7 +96,7 @@ def test_pictures_a_dataset_cannot_read_are_named() -> None:
 
 
 def test_hugging_face(tmp_path: Path) -> None:
-    import datasets
+    datasets = pytest.importorskip("datasets", reason="pip install 'theodolite[hub]'")
 
     features = datasets.Features({"img": datasets.Image(), "kind": datasets.ClassLabel(names=["x", "y"])})
     rows = {"img": [Image.fromarray(BYTES[i]) for i in range(3)], "kind": [0, 1, 1]}
@@ -118,6 +118,7 @@ def test_hugging_face(tmp_path: Path) -> None:
 
 
 def test_hub_out_of_reach() -> None:
+    pytest.importorskip("datasets", reason="pip install 'theodolite[hub]'")
     with pytest.raises(InputError, match="could not be opened") as caught:
         open_source("hf:nobody/nothing?split=train")
     assert "\n" not in str(caught.value)
