@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .errors import InputError
+from .graphs import fixed, recording
 
 Array: TypeAlias = npt.NDArray[np.generic]
 ArrayLike: TypeAlias = Tensor | Array
@@ -17,25 +18,53 @@ FloatArray: TypeAlias = npt.NDArray[np.floating]
 AnyArray = TypeVar("AnyArray", bound=Tensor | Array)
 
 _MAX_ROWS_NAMED = 5
+_TABLES = ("pandas", "polars", "pyarrow")
 
 
 def as_tensor(values: ArrayLike, name: str) -> Tensor:
     """A tensor over the same memory where possible."""
     if isinstance(values, Tensor):
+        if values.layout is not torch.strided or values.is_meta:
+            kind = "one without numbers (meta)" if values.is_meta else f"layout {values.layout}"
+            raise InputError(f"{name} must be an ordinary tensor, got {kind}: pass {name}.to_dense()")
         return values.detach()
     if isinstance(values, np.ndarray):
+        if np.ma.is_masked(values):
+            count = int(np.ma.getmaskarray(values).sum())
+            raise InputError(
+                f"{name} hold {count} masked entries: leave those rows out, or put numbers in their place "
+                f"with {name}.filled(…)"
+            )
         if not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_):
             raise InputError(f"{name} must be numeric, got an array of dtype {values.dtype}")
-        if values.dtype == np.longdouble:
-            values = values.astype(np.float64)
+        if values.dtype.kind in "fc" and values.dtype.itemsize > 8 * (1 + (values.dtype.kind == "c")):
+            values = values.astype(np.float64 if values.dtype.kind == "f" else np.complex128)
         if not values.dtype.isnative:
             values = values.astype(values.dtype.newbyteorder("="))
         if not values.flags.writeable or any(stride < 0 for stride in values.strides):
             values = values.copy()
         return torch.from_numpy(np.ascontiguousarray(values))
     raise InputError(
-        f"{name} must be a NumPy array or a torch tensor, got {type(values).__name__}. Nested lists "
+        _table(values, name)
+        or f"{name} must be a NumPy array or a torch tensor, got {type(values).__name__}. Nested lists "
         f"become an array by numpy.asarray"
+    )
+
+
+def require_no_table(values: object, name: str) -> None:
+    """Raise if the values are a table: which of its columns are meant, only its owner knows."""
+    problem = _table(values, name)
+    if problem is not None:
+        raise InputError(problem)
+
+
+def _table(values: object, name: str) -> str | None:
+    library = type(values).__module__.split(".")[0]
+    if library not in _TABLES:
+        return None
+    return (
+        f"{name} is a {type(values).__name__} of {library}: pass the numbers of its columns as an array, "
+        f"{name}.to_numpy(), for features of dtype float32"
     )
 
 
@@ -55,13 +84,29 @@ def as_matrix(values: ArrayLike, name: str, width: int | None, expected: str) ->
     matrix = as_tensor(values, name)
     if matrix.ndim != 2:
         raise InputError(f"{name} must have shape (N, {width or 'D'}), got {tuple(matrix.shape)}")
-    if matrix.shape[0] == 0:
+    if not recording() and matrix.shape[0] == 0:
         raise InputError(f"{name} is empty: shape {tuple(matrix.shape)}, expected at least one row")
-    if matrix.is_complex() or matrix.dtype == torch.bool:
-        raise InputError(f"{name} must be real numbers, got dtype {matrix.dtype}")
-    if width is not None and matrix.shape[1] != width:
-        raise InputError(f"{name} have width {matrix.shape[1]}, but {expected}")
+    require_floats(matrix, name)
+    if fixed(matrix.shape[1]) == 0:
+        raise InputError(f"{name} have no columns: shape {tuple(matrix.shape)}")
+    if width is not None and fixed(matrix.shape[1]) != width:
+        raise InputError(f"{name} have width {fixed(matrix.shape[1])}, but {expected}")
     return matrix
+
+
+def require_floats(values: Tensor, name: str) -> None:
+    """Raise if the numbers are not floating-point ones of any width.
+
+    Integers are refused rather than converted: what comes as integers is mostly something else, a picture,
+    labels, or numbers that were quantised and lack their scale.
+    """
+    if values.is_complex() or values.dtype == torch.bool:
+        raise InputError(f"{name} must be real numbers, got dtype {values.dtype}")
+    if not values.is_floating_point():
+        raise InputError(
+            f"{name} must be floating-point numbers, got dtype {values.dtype}: if these integers are the "
+            f"{name}, convert them, {name}.astype('float32') in NumPy, {name}.float() in torch"
+        )
 
 
 def require_finite(values: Tensor, name: str, first_row: int = 0) -> None:

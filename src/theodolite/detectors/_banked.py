@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.graphs import recording
 from ..features.store import FeatureStore, is_store
 from ..geometry.neighbours import query_rows
 from ..reference.bank import ALL_ROWS
@@ -34,11 +35,11 @@ class Banked(Detector):
         self, *, k: int, fraction: float, seed: int, store: str | Path | None, shaping: Shaping | str | None
     ) -> None:
         super().__init__(shaping=shaping)
-        if k != int(k) or k < 1:
+        if k < 1:
             raise InputError(f"k must be a whole number, at least 1, got {k}")
         if not 0 < fraction <= 1:
             raise InputError(f"fraction must lie in (0, 1], got {fraction}")
-        self.k = int(k)
+        self.k = k
         self.fraction = fraction
         self.seed = seed
         self.bank_seed = seed
@@ -89,10 +90,15 @@ class Banked(Detector):
         self._stored = bank
 
     def _seen(self, rows: Tensor) -> Tensor:
-        return self._entries(self._view(rows))
+        return self._entries(self._shape(rows if self.head is None else self.head.prepare(rows)))
 
     def _searched(self) -> Tensor | Iterable[Tensor]:
         """The bank, whole or in blocks."""
+        if self._stored is not None and recording():
+            raise InputError(
+                f"the bank of {self._name} is a feature store on disk, which a graph cannot read: fit it "
+                f"with the bank in memory (store=None) to trace, export or compile it"
+            )
         return self.bank if self._stored is None else self._stored.blocks()
 
     def _bank_rows(self, places: Tensor) -> Tensor:

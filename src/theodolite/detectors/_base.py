@@ -6,18 +6,22 @@ import copy
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..core.arrays import AnyArray, ArrayLike, as_float, as_matrix, like, require_finite
 from ..core.errors import InputError, NotFittedError
+from ..core.graphs import fixed, recording
 from ..reference.head import Head, Move, keeping_precision, unit_rows
 from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
 from ..reference.statistics import Needs
 from ._fitting import fit_many
+from ._options import CheckedOptions
+from ._precision import unit_view
 from ._registry import OptionValue, Record
+from ._state import own_buffers, rebuild
 from ._storage import save
 from .shaping import Shaping, parse_shaping
 
@@ -28,7 +32,7 @@ _TILE_ENTRIES_DEVICE = 2**24
 _MIN_TILE_ROWS = 16
 
 
-class Detector(nn.Module):
+class Detector(CheckedOptions, nn.Module):
     """A score of features: fit on in-distribution data, then `score`. HIGHER = MORE IN-DISTRIBUTION.
 
     The constructor stores hyper-parameters; everything learnt is in buffers. A subclass writes `needs`,
@@ -38,7 +42,9 @@ class Detector(nn.Module):
     record: ClassVar[Record]
     uses_logits: ClassVar[bool] = True
     unit: ClassVar[bool] = False  # look at features divided by their norm
+    second_look: ClassVar[bool] = True  # a float32 row without a finite score is worked again in float64
     bank_seed: int = 0
+    exact_directions: bool = False  # what was learnt from unit features needs more than float32's digits
 
     def __init__(self, *, shaping: Shaping | str | None = None) -> None:
         super().__init__()
@@ -47,7 +53,7 @@ class Detector(nn.Module):
         # A copy: what one detector teaches a shaping is not another's business.
         self.shaping = parse_shaping(shaping) if isinstance(shaping, str) else copy.deepcopy(shaping)
         self.register_load_state_dict_pre_hook(own_buffers)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_post_hook(_rebuild)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(rebuild)  # type: ignore[no-untyped-call]
 
     # ------------------------------------------------------------------ for subclasses
 
@@ -161,7 +167,7 @@ class Detector(nn.Module):
     def _apply(self, fn: Move, recurse: bool = True) -> Self:
         """Move buffers to another device. Their precision stays: it is what the score needs."""
         super()._apply(keeping_precision(fn), recurse)  # type: ignore[no-untyped-call]
-        _rebuild(self)
+        rebuild(self)
         return self
 
     # ------------------------------------------------------------------ score
@@ -171,11 +177,14 @@ class Detector(nn.Module):
 
         NumPy in, NumPy out; torch in, torch out on the same device. Logits the model has already computed
         save the product with the head. Rows are worked in tiles: any split of the rows gives the same scores.
+        A row with NaN or infinity is refused; in a recorded graph, which cannot refuse, its score is NaN.
         """
         rows = self._checked(features)
-        given = self._checked_logits(logits, len(rows))
+        given = self._checked_logits(logits, rows)
         if self.shaping is not None:
             given = None  # they belong to the features as they were before shaping
+        if recording():
+            return like(self._recorded(rows, given), features)
         result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
         for start, tile, tile_logits in self._tiles(rows, given):
             result[start : start + len(tile)] = self._score_tile(tile, tile_logits)
@@ -190,13 +199,13 @@ class Detector(nn.Module):
         expected = f"{self._name} was fitted on {self.width}: pass the input of the last linear layer"
         return as_matrix(features, "features", self.width, expected)
 
-    def _checked_logits(self, logits: ArrayLike | None, rows: int) -> Tensor | None:
+    def _checked_logits(self, logits: ArrayLike | None, rows: Tensor) -> Tensor | None:
         if logits is None or self.head is None:
             return None
-        classes = self.head.classes
+        classes = fixed(self.head.classes)
         given = as_matrix(logits, "logits", classes, f"the head has {classes} classes")
-        if len(given) != rows:
-            raise InputError(f"logits have {len(given)} rows, but features have {rows}")
+        if not recording() and len(given) != len(rows):
+            raise InputError(f"logits have {len(given)} rows, but features have {len(rows)}")
         return given
 
     def _tiles(self, rows: Tensor, logits: Tensor | None) -> Iterator[tuple[int, Tensor, Tensor | None]]:
@@ -212,20 +221,42 @@ class Detector(nn.Module):
                 require_finite(tile_logits, "logits", start)
             yield start, self._view(tile), tile_logits
 
+    def _recorded(self, rows: Tensor, logits: Tensor | None) -> Tensor:
+        """The scores as a graph computes them: of all rows at once, and NaN for a row that is not finite."""
+        rows, whole = as_float(rows), torch.isfinite(rows).all(dim=1)
+        if logits is not None:
+            whole = whole & torch.isfinite(logits).all(dim=1)
+            logits = torch.where(whole[:, None], logits, 0).to(rows)
+        scores = self._score_tile(self._view(torch.where(whole[:, None], rows, 0)), logits)
+        return torch.where(whole, scores, torch.nan).to(rows.dtype)
+
     def _score_tile(self, tile: Tensor, given: Tensor | None) -> Tensor:
-        """Scores of a tile; if float32 overflowed on the way, the tile is worked again in float64."""
+        """Scores of a tile; rows that float32 has no finite score for are worked again in float64, from the
+        features alone: logits that were given have float32's digits, too."""
         scores = self._score(tile, self._logits(tile) if given is None else given)
-        if tile.dtype != torch.float64 and not bool(torch.isfinite(scores).all()):
-            scores = self._score_tile(tile.double(), None if given is None else given.double())
+        if tile.dtype == torch.float64 or not self.second_look:
+            return scores
+        if recording():
+            exact = self._score_tile(tile.double(), None)
+            return torch.where(torch.isfinite(scores), scores, exact.to(scores.dtype))
+        lost = ~torch.isfinite(scores)
+        if bool(lost.any()):
+            exact = self._score_tile(tile[lost].double(), None)
+            scores = scores.masked_scatter(lost, exact.to(scores.dtype))
         return scores
 
     def _view(self, features: Tensor) -> Tensor:
-        """The features as this score sees them, the same for fitting and scoring."""
-        return self._shape(features if self.head is None else self.head.prepare(features))
+        """The features as this score sees them."""
+        shaped = self._shaped(features if self.head is None else self.head.prepare(features))
+        return unit_rows(shaped.double() if self.exact_directions else shaped) if self.unit else shaped
 
     def _shape(self, prepared: Tensor) -> Tensor:
-        shaped = prepared if self.shaping is None else self.shaping(prepared)
-        return unit_rows(shaped) if self.unit else shaped
+        """Features that went through `Head.prepare` as a fit sees them: the same, in the digits it needs."""
+        shaped = self._shaped(prepared)
+        return unit_view(shaped) if self.unit else shaped
+
+    def _shaped(self, prepared: Tensor) -> Tensor:
+        return prepared if self.shaping is None else self.shaping(prepared)
 
     @property
     def view_key(self) -> str:
@@ -260,17 +291,3 @@ class Detector(nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.options().items())
-
-
-def own_buffers(module: nn.Module, *_: Any) -> None:
-    """Before a state is loaded into a module: buffers of its own, for they are filled in place."""
-    for part in module.modules():
-        for name, buffer in part._buffers.items():
-            part._buffers[name] = None if buffer is None else buffer.clone()
-
-
-def _rebuild(detector: nn.Module, *_: Any) -> None:
-    """After buffers changed or moved: derive the tables anew."""
-    assert isinstance(detector, Detector)
-    if detector.width is not None:
-        detector._build()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.graphs import fixed
 from ..geometry.neighbours import query_rows, top_similarities
 from ..reference.bank import ALL_ROWS
 from ..reference.head import unit_rows
@@ -59,12 +60,12 @@ class CSI(Detector):
 
     def _split(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """(views, N, D) features and (views, N) shift logits, zero where the model has none."""
-        columns, rest = divmod(features.shape[1], self.views)
+        columns, rest = divmod(fixed(features.shape[1]), self.views)
         if rest or columns <= self.shift_logits:
             raise InputError(
                 f"features have width {features.shape[1]}, which {self.views} views cannot share"
             )
-        blocks = features.reshape(len(features), self.views, columns).transpose(0, 1)
+        blocks = features.reshape(features.shape[0], self.views, columns).transpose(0, 1)
         if not self.shift_logits:
             return blocks, blocks.new_zeros(blocks.shape[:2])
         return blocks[..., :-1], blocks[..., -1]
@@ -86,7 +87,8 @@ class CSI(Detector):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         rows, shifts = self._split(features)
         scores = (shifts * self.shift_weight.to(features)[:, None]).sum(dim=0)
-        for view, bank, weight in zip(rows, self.bank, self.norm_weight.to(features), strict=True):
+        weights = self.norm_weight.to(features)
+        for view, bank, weight in zip(rows.unbind(), self.bank.unbind(), weights.unbind(), strict=True):
             nearest, _ = top_similarities(unit_rows(view), bank, 1)
             scores = scores + weight * nearest[:, 0] * torch.linalg.vector_norm(view, dim=1)
         return scores

@@ -31,6 +31,7 @@ class MCM(Detector):
     """
 
     uses_logits = False
+    second_look = False
 
     def __init__(self, *, temperature: float = 1.0, shaping: Shaping | str | None = None) -> None:
         super().__init__(shaping=shaping)

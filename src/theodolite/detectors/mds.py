@@ -29,6 +29,7 @@ class MDS(Detector):
     """Squared distances, in units of the within-class covariance. Classes without samples are left out."""
 
     uses_logits = False
+    second_look = False
     centre: Tensor
     factor: Tensor
     means: Tensor

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..core.arrays import AnyArray, like
 from ..core.errors import InputError
+from ..core.graphs import recording
 from ..geometry.aggregation import aggregate_angles, check_aggregation, class_reliability, weight_needs
 from ..geometry.boundaries import Boundaries, Margins
 from ..geometry.centres import Stand, Stations, centre_needs, centre_points, check_centre
@@ -73,6 +74,7 @@ class ORA(Measured):
     project_to_sphere: cosine heads only; put the projection back on the sphere, as the authors' code does.
     """
 
+    second_look = False
     centres: Tensor
     weights: Tensor
 
@@ -119,8 +121,8 @@ class ORA(Measured):
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         margins = self._boundaries.margins(logits)
-        scores = features.new_zeros(len(features))
-        faint = torch.zeros(len(features), dtype=torch.bool, device=features.device)
+        scores = features.new_zeros(features.shape[0])
+        faint = torch.zeros_like(scores, dtype=torch.bool)
         for station, stand in enumerate(self._stations.stands(features, margins)):
             seen = self._triangle(margins, stand)
             if self._weighs_centres:
@@ -131,6 +133,13 @@ class ORA(Measured):
             scores += score
             if features.dtype != torch.float64:
                 faint |= self._too_faint(features, margins, stand, seen)
+        return scores if features.dtype == torch.float64 else self._resolved(features, scores, faint)
+
+    def _resolved(self, features: Tensor, scores: Tensor, faint: Tensor) -> Tensor:
+        """The scores, those of faint rows worked again in float64."""
+        if recording():
+            exact = features.double()
+            return torch.where(faint, self._score(exact, self._logits(exact)).to(scores.dtype), scores)
         if bool(faint.any()):
             exact = features[faint].double()
             scores[faint] = self._score(exact, self._logits(exact)).to(scores.dtype)

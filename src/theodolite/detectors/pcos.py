@@ -27,6 +27,7 @@ class PCos(Detector):
     """In [−1, 1]. Classes without samples are left out; a row of zeros has cosine 0 with everything."""
 
     uses_logits = False
+    second_look = False
     directions: Tensor
 
     @property

@@ -14,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from ..core.errors import InputError, NotFittedError, did_you_mean
+from ..core.graphs import fixed
 from ..reference.percentiles import ActivationHistogram
+from ._options import CheckedOptions
 
 
-class Shaping(nn.Module):
+class Shaping(CheckedOptions, nn.Module):
     """A row-wise map of features. One that learns from ID data says so in ``learns``, and has a `learn`."""
 
     name: ClassVar[str]
@@ -52,7 +54,7 @@ class Shaping(nn.Module):
 
     def _kept(self, features: Tensor) -> int:
         """How many of the activations of a row survive: n − round(n·p/100), at least one."""
-        width = features.shape[1]
+        width = fixed(features.shape[1])
         return max(1, width - round(width * self.percentile / 100))
 
 
@@ -98,7 +100,7 @@ class ReAct(Shaping):
                 "ReAct has no threshold yet: fit the detector it belongs to. For a fit in parts, learn it "
                 "first: ReAct(percentile=80).fit(batches)"
             )
-        return features.clamp_max(float(self.threshold))
+        return torch.minimum(features, self.threshold.to(features))
 
 
 class ASHP(Shaping):

@@ -17,6 +17,7 @@ from ..reference.bank import ALL_ROWS
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._precision import crowded
 from ._registry import register
 from .shaping import Shaping
 
@@ -38,6 +39,7 @@ class SSDPlus(Detector):
 
     uses_logits = False
     unit = True
+    second_look = False
     mean: Tensor
     scale: Tensor
     factor: Tensor
@@ -91,12 +93,16 @@ class SSDPlus(Detector):
         kept = not_flat(sizes.square(), rows.shape[1])
         return centre, directions[kept].T * (len(rows) ** 0.5 / sizes[kept])
 
+    def _build(self) -> None:
+        self.exact_directions = crowded(self.mean)
+        self._classes = int(self.owner[-1]) + 1
+
     def _tile_rows(self, device: torch.device) -> int:
         return max(16, min(super()._tile_rows(device), 2**23 // max(1, self.factor.shape[1])))
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         standard = (features.to(self.mean.dtype) - self.mean) / self.scale
         squares = (standard @ self.factor).sub_(self.offsets).square_()
-        distances = squares.new_zeros(len(squares), int(self.owner[-1]) + 1)
+        distances = squares.new_zeros(squares.shape[0], self._classes)
         distances.index_add_(1, self.owner, squares)
         return -distances.amin(dim=1).to(features.dtype)

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from ..core.graphs import fixed, recording
+
 # Selection costs about the same for every block, so few large ones are fast. The size was chosen on a bank of
 # 20,000 rows, which it holds whole; 8,192 and 16,384 were slower there.
 BLOCK_ROWS = 20_480
@@ -16,26 +18,40 @@ BLOCK_ROWS = 20_480
 _GROUP = 16
 
 
-def top_similarities(queries: Tensor, bank: Tensor | Iterable[Tensor], k: int) -> tuple[Tensor, Tensor]:
+def top_similarities(
+    queries: Tensor, bank: Tensor | Iterable[Tensor], k: int, *, by_distance: bool = False
+) -> tuple[Tensor, Tensor]:
     """The k largest inner products of each query with the rows of the bank, and their places, best first.
 
     The bank is a tensor, or consecutive blocks of one that need not fit in memory. O(N·B·D) time for N
-    queries and B bank rows; memory for N × 20,480 products at a time.
+    queries and B bank rows; memory for N × 20,480 products at a time. Of unit rows the largest products are
+    the nearest but for the rounding of their length, which ``by_distance`` takes into account: the values are
+    then ⟨q, x⟩ − (‖x‖² − 1)/2. A row of zeros is left out of that, it has no length to round.
     """
-    values = queries.new_empty(len(queries), 0)
-    places = torch.empty(len(queries), 0, dtype=torch.int64, device=queries.device)
+    values = queries.new_empty(queries.shape[0], 0)
+    places = torch.empty(queries.shape[0], 0, dtype=torch.int64, device=queries.device)
     start = 0
     for block in torch.split(bank, BLOCK_ROWS) if isinstance(bank, Tensor) else bank:
-        products = _room(len(block) * len(queries), queries).view(len(block), len(queries))
-        # This way round, bank by queries, the product runs a fifth faster than queries by bank.
-        torch.mm(block.to(queries), queries.T, out=products)
+        block = block.to(queries)
+        products = _products(block, queries)
+        if by_distance:
+            squares = block.square().sum(dim=1, keepdim=True)
+            products.sub_(squares.sub(1).div_(2).masked_fill_(squares == 0, 0))
         best, rows = _largest(products, k)
         values = torch.cat([values, best], dim=1)
         places = torch.cat([places, rows + start], dim=1)
-        start += len(block)
-        values, chosen = values.topk(min(k, values.shape[1]), dim=1)
+        start += fixed(block.shape[0])
+        values, chosen = values.topk(min(k, fixed(values.shape[1])), dim=1)
         places = places.gather(1, chosen)
     return values, places
+
+
+def _products(block: Tensor, queries: Tensor) -> Tensor:
+    """Bank by queries: this way round the product runs a fifth faster than queries by bank."""
+    if recording():
+        return torch.mm(block, queries.T)
+    products = _room(len(block) * len(queries), queries).view(len(block), len(queries))
+    return torch.mm(block, queries.T, out=products)
 
 
 def query_rows(device: torch.device) -> int:
@@ -69,7 +85,7 @@ def _largest(products: Tensor, k: int) -> tuple[Tensor, Tensor]:
     They lie in the k groups of rows with the largest maxima: a search among the maxima, then one within those
     groups, touches far fewer entries than a search of the column.
     """
-    height = len(products)
+    height = fixed(products.shape[0])
     groups = height // _GROUP
     if groups < 4 * k:
         best = products.T.topk(min(k, height), dim=1, sorted=False)

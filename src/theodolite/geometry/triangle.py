@@ -21,34 +21,47 @@ its angle is 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..core.graphs import recording
+
 # Below this share of ‖w_p‖² + ‖w_c‖² the Gram matrix has lost half of float64's digits to cancellation.
 _CANCELLED = 1e-8
 _PAIRS_AT_ONCE = 4096
+# Of a table of all pairs, entries worked at once: 16 MiB in float64.
+_BLOCK_ENTRIES = 2**21
 
 
 def pairwise_lengths(rows: Tensor) -> Tensor:
-    """‖row_i − row_j‖ for all pairs as (C, C) float64, from the Gram matrix.
+    """‖row_i − row_j‖ for all pairs as (C, C) float64, made block by block. O(C²·D) time."""
+    lengths = torch.empty(len(rows), len(rows), dtype=torch.float64, device=rows.device)
+    for part, block in length_blocks(rows):
+        lengths[part] = block
+    return lengths
+
+
+def length_blocks(rows: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """The rows of `pairwise_lengths` from the Gram matrix, some at a time.
 
     Nearly equal rows, where the Gram matrix cancels, are measured from their difference instead, so that
-    duplicates give exactly 0 and near-duplicates keep their digits. O(C²·D) time, O(C²) memory.
+    duplicates give exactly 0 and near-duplicates keep their digits.
     """
     exact = rows.detach().to(torch.float64)
-    gram = exact @ exact.T
-    squares = gram.diagonal()
-    sums = squares[:, None] + squares[None, :]
-    lengths = (sums - 2 * gram).clamp_min_(0)
-    close = (lengths <= _CANCELLED * sums).triu_(1).nonzero()
-    for start in range(0, len(close), _PAIRS_AT_ONCE):
-        first, second = close[start : start + _PAIRS_AT_ONCE].unbind(1)
-        direct = (exact[first] - exact[second]).square_().sum(dim=1)
-        lengths[first, second] = direct
-        lengths[second, first] = direct
-    return lengths.fill_diagonal_(0).sqrt_()
+    squares = exact.square().sum(dim=1)
+    step = max(1, _BLOCK_ENTRIES // len(exact))
+    for start in range(0, len(exact), step):
+        part = slice(start, start + step)
+        sums = squares[part, None] + squares
+        lengths = torch.addmm(sums, exact[part], exact.T, alpha=-2).clamp_min_(0)
+        close = (lengths <= sums.mul_(_CANCELLED)).nonzero()
+        for pairs in torch.split(close, _PAIRS_AT_ONCE):
+            first, second = pairs.unbind(1)
+            lengths[first, second] = (exact[start + first] - exact[second]).square_().sum(dim=1)
+        yield part, lengths.sqrt_()
 
 
 def reciprocal_lengths(lengths: Tensor) -> Tensor:
@@ -79,13 +92,19 @@ class Triangle(NamedTuple):
     def largest_angle(self) -> Tensor:
         """max_c θ as (N,): compares cotangents, which fall as θ grows, and takes one atan2 a row."""
         cotangents = self.dot / self.cross
-        smallest = cotangents.amin(dim=1)
-        undefined = torch.isnan(smallest)
-        if bool(undefined.any()):
-            # 0/0: the feature or its projection falls on the centre. Such a pair has no angle.
-            defined = cotangents[undefined].nan_to_num_(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
-            smallest[undefined] = defined.amin(dim=1)
+        if recording():
+            smallest = _defined(cotangents).amin(dim=1)
+        else:
+            smallest = cotangents.amin(dim=1)
+            undefined = torch.isnan(smallest)
+            if bool(undefined.any()):
+                smallest[undefined] = _defined(cotangents[undefined]).amin(dim=1)
         return torch.atan2(torch.ones_like(smallest), smallest)
+
+
+def _defined(cotangents: Tensor) -> Tensor:
+    """Without 0/0, where the feature or its projection falls on the centre: such a pair has no angle."""
+    return cotangents.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
 
 def triangle(distance: Tensor, centre_distance: Tensor, squared_norm: Tensor) -> Triangle:
@@ -93,7 +112,9 @@ def triangle(distance: Tensor, centre_distance: Tensor, squared_norm: Tensor) ->
     along = distance - centre_distance
     within = torch.addcmul(squared_norm, along, along, value=-1).clamp_min_(0)
     height = within.sqrt()
-    dot = within.addcmul_(along, centre_distance, value=-1)
+    # In place but in a graph, where a compiler would round the in-place form in another way.
+    subtract = within.addcmul if recording() else within.addcmul_
+    dot = subtract(along, centre_distance, value=-1)
     return Triangle(height * distance, dot, height)
 
 
