@@ -7,15 +7,14 @@ backbone it belongs to, so that published numbers are found.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from safetensors.torch import load_file
-
 from ..core.errors import FormatError, InputError, did_you_mean
-from ..core.files import write_json
+from ..core.files import read_json, write_json
 from ..core.plain import to_plain
+from ..features import head_files
+from ..features.folders import HEAD_OF_FOLDER, feature_sets
 from ..features.store import FeatureStore, is_store
 from ..models import list_models
 from ..published import backbones
@@ -24,7 +23,7 @@ from .feature_sets import AVERAGE, FIT, TEST, FileSet, StoreSet
 from .protocols import OWN, find_protocol, list_protocols
 from .subject import Subject
 
-HEAD, ABOUT = "head.safetensors", "about.json"
+HEAD, ABOUT = HEAD_OF_FOLDER, "about.json"
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,7 @@ def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
 
 def outlier_names(folder: Path) -> list[str]:
     """Every set of a feature folder that is neither ID data nor the head."""
-    known = {FIT, TEST, Path(HEAD).stem}
-    names = {path.stem for path in folder.glob("*.safetensors")}
-    names |= {path.name for path in folder.iterdir() if is_store(path)}
-    return sorted(names - known)
+    return sorted(set(feature_sets(folder)) - {FIT, TEST})
 
 
 def read_head(folder: Path) -> Head:
@@ -79,20 +75,14 @@ def read_head(folder: Path) -> Head:
         raise InputError(
             f"{folder} has no {HEAD}: a feature folder holds the weight and bias of the last layer"
         )
-    tensors = load_file(path)
-    if "weight" not in tensors:
-        raise FormatError(f"{path} holds {sorted(tensors)}, expected weight (C, D) and bias (C,)")
-    return Head(tensors["weight"], tensors.get("bias"))
+    return head_files.read_head(path)
 
 
 def read_about(folder: Path) -> About:
     path = folder / ABOUT
     if not path.is_file():
         return About()
-    try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"{path} is not JSON: {error}") from error
+    said = read_json(path)
     names = [said.get(key) for key in ("name", "protocol", "backbone")] if isinstance(said, dict) else [0]
     if not all(value is None or isinstance(value, str) for value in names):
         raise FormatError(f"{path} must hold a JSON object with name, protocol and backbone, each a text")

@@ -19,8 +19,9 @@ from ..core.errors import FormatError
 from ..core.files import read_tensors, write_tensors
 from ..detectors import Detector
 from ..detectors.spec import DetectorSpec
+from ..features.head_files import head_digest
 from .feature_sets import StoreSet
-from .subject import Subject, head_digest
+from .subject import Subject
 
 _FORMAT = "theodolite-scores/1"
 # Where features become scores.

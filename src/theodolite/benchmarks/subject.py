@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.errors import InputError
+from ..features.head_files import head_digest
 from ..reference.head import Head
 from .feature_sets import FIT, TEST, FeatureSet
 
@@ -51,11 +51,3 @@ class Subject:
     @property
     def digests(self) -> dict[str, str]:
         return {"head": head_digest(self.head), **{name: rows.digest for name, rows in self.sets.items()}}
-
-
-def head_digest(head: Head) -> str:
-    """sha256 over the weights of a head, and whether it takes unit features."""
-    digest = hashlib.sha256(f"{tuple(head.weight.shape)} {head.unit_features}".encode())
-    for tensor in (head.weight, head.bias):
-        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()

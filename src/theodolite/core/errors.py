@@ -18,6 +18,10 @@ class TheodoliteWarning(UserWarning):
     """Something that may make answers wrong, and that only the caller can judge; a command prints it."""
 
 
+class CalibrationWarning(TheodoliteWarning):
+    """The data that a threshold was set on may not be new to the classifier."""
+
+
 class InputError(TheodoliteError, ValueError):
     """An argument cannot be used: the message names it, what it was and what was expected."""
 

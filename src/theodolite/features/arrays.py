@@ -9,7 +9,7 @@ Whose features they are, such a file does not say: only their width can be compa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -23,6 +23,7 @@ from ..core.arrays import as_tensor
 from ..core.errors import FormatError, InputError
 from ..data.bounds import LARGEST_LABEL
 from ..data.npy import ArrayArchive, mapped_array
+from ..reference.head import Head
 from ..reference.reference import Batch
 from .parquet import ParquetColumns
 from .store import number_of
@@ -82,6 +83,34 @@ class FeatureArray:
     def __iter__(self) -> Iterator[Batch]:
         for features, labels, names in self.blocks():
             yield features, labels, torch.tensor([number_of(name) for name in names], dtype=torch.int64)
+
+
+class ArrayParts:
+    """Several files of features as one, seen through one ``head`` where there is one."""
+
+    def __init__(self, parts: Sequence[FeatureArray], head: Head | None) -> None:
+        expected, by = (parts[0].width, parts[0].path) if head is None else (head.width, "the head")
+        for part in parts:
+            if part.width != expected:
+                raise InputError(
+                    f"{part.path} holds features of width {part.width}, but {by} has width {expected}: they "
+                    f"are of different models or layers"
+                )
+        names = [part.name for part in parts]
+        self.parts = tuple(
+            replace(part, name=str(part.path)) if names.count(part.name) > 1 else part for part in parts
+        )
+        self.head = head
+        self.labelled = all(part.labelled for part in parts)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Labels are None unless every row of every part has one."""
+        for part in self.parts:
+            for features, labels, ids in part:
+                yield features, labels if self.labelled else None, ids
 
 
 def open_array(path: str | Path, *, name: str | None = None) -> FeatureArray:

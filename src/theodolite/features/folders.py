@@ -16,7 +16,7 @@ from .arrays import FEATURES
 from .store import is_store
 
 HEAD_OF_FOLDER = "head.safetensors"
-FIT = "id_fit"
+FIT, TEST = "id_fit", "id_test"
 # What a path can be said to hold; any other kind is one of pictures.
 HOLDS_FEATURES, HOLDS_PICTURES = "features", "pictures"
 _MATRIX = 2

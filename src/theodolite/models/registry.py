@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import parse_qsl, quote
 
-import torch
 from PIL import Image
 from torch import Tensor, nn
 
@@ -22,6 +20,7 @@ from .checkpoint import load_weights
 from .identity import renamed
 from .preprocess import Pixels
 from .preprocess_options import PREPROCESS_OPTIONS, changed, tidy, whole
+from .weights import weights_digest
 
 Preprocess: TypeAlias = Callable[[Image.Image], Tensor]
 
@@ -46,13 +45,8 @@ class LoadedModel:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over names, shapes, dtypes and bytes of the weights: two models with one digest are one."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
-            content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-            digest.update(memoryview(content.numpy()))
-        return digest.hexdigest()
+        """sha256 of the weights: two models with one digest are one."""
+        return weights_digest(self.model)
 
 
 @dataclass(frozen=True)
