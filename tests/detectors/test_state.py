@@ -240,7 +240,7 @@ def test_labels_without_a_head_have_a_limit(problem: Problem) -> None:
             th.create(name).fit(problem.train, problem.labels + 10**10)
 
 
-@pytest.mark.parametrize("dtype", [">f4", ">f8", np.longdouble, ">i4"])
+@pytest.mark.parametrize("dtype", [">f4", ">f8", np.longdouble])
 def test_arrays_of_foreign_makes(dtype: str, problem: Problem) -> None:
     rows = (10 * problem.test.numpy()).round()
     detector = fitted("ora", problem)

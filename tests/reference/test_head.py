@@ -56,6 +56,27 @@ def test_unit_rows_of_extreme_sizes() -> None:
     torch.testing.assert_close(unit_rows(rows), torch.tensor([[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", ["huge", "tiny", "subnormal"])
+def test_unit_rows_at_the_ends_of_the_format(dtype: torch.dtype, size: str) -> None:
+    """The norm of such rows overflows or vanishes, the direction is there all the same."""
+    limits = torch.finfo(dtype)
+    row = torch.tensor([1.0, -1.0, 1.0, 1.0, 0.0], dtype=dtype)
+    scale = {"huge": limits.max, "tiny": limits.tiny, "subnormal": limits.tiny / 2**12}[size]
+    mixed = torch.stack([row * scale, row, 0 * row])
+    expected = torch.stack([row / 2, row / 2, 0 * row])
+    torch.testing.assert_close(unit_rows(mixed), expected, rtol=1e-6, atol=0)
+    texts = Head.cosine(torch.stack([row * scale, -row]))
+    torch.testing.assert_close(texts.weight, torch.stack([row / 2, -row / 2]), rtol=1e-6, atol=0)
+
+
+def test_text_embeddings_must_have_a_direction() -> None:
+    with pytest.raises(InputError, match="text_embeddings hold NaN or infinity in row 1"):
+        Head.cosine(torch.tensor([[1.0, 2.0], [torch.nan, 1.0]]))
+    with pytest.raises(InputError, match="text_embeddings row 0 is all zero"):
+        Head.cosine(torch.tensor([[0.0, 0.0], [0.0, 1.0]]))
+
+
 @pytest.mark.parametrize(
     ("weight", "bias", "message"),
     [

@@ -47,6 +47,8 @@ class Measured(Detector):
 
     def _build(self) -> None:
         if self.metric != "euclidean":
+            # A file may keep them in half precision (the ready-made guard); they are worked with in float64.
+            self.metric_directions = self.metric_directions.double()
             self._metric = Mahalanobis(
                 Spectrum(self.metric_directions, self.metric_variances, self.metric_floor)
             )

@@ -41,7 +41,7 @@ class CheckedOptions:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "__init__" in cls.__dict__:
-            cls.__init__ = checking_options(cls.__init__)  # type: ignore[misc]
+            cls.__init__ = checking_options(cls.__init__)  # type: ignore[method-assign]
 
 
 def checking_options(constructor: Constructor) -> Constructor:

@@ -11,7 +11,11 @@ from torch import Tensor
 
 from ..geometry.boundaries import Boundaries
 from ._measured import Measured
+from ._precision import unresolved
 from ._registry import register
+
+# Margins below this share of the bias are worked in float64.
+_SHARE = 2.0**-10
 
 
 @register(
@@ -28,6 +32,8 @@ class Distance(Measured):
         super()._build()
         assert self.head is not None
         self._boundaries = Boundaries(self.head, self._metric)
+        self._bias = float(self.head.bias.abs().max())
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        return self._boundaries.margins(logits).distance.amax(dim=1)
+        margins = self._boundaries.margins(logits)
+        return unresolved(margins.distance.amax(dim=1), margins.widest[:, 0] < _SHARE * self._bias)

@@ -15,6 +15,7 @@ from ..geometry.triangle import distance_ratio
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._measured import Measured
+from ._precision import blurred, reach, unresolved
 from ._registry import register
 
 
@@ -45,9 +46,12 @@ class FDBD(Measured):
         super()._build()
         assert self.head is not None
         self._boundaries = Boundaries(self.head, self._metric)
+        self._reach = reach(self.mean, self.head)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         margins = self._boundaries.margins(logits)
         mean_distance = margins.distance.sum(dim=1) / self._boundaries.counts(margins)
-        away = self._coordinates(torch.sub(features, self.mean.to(features)))
-        return distance_ratio(mean_distance, away.square_().sum(dim=1))
+        away = torch.sub(features, self.mean.to(features))
+        distance = torch.linalg.vector_norm(away, dim=1)
+        scores = distance_ratio(mean_distance, self._coordinates(away).square_().sum(dim=1))
+        return unresolved(scores, blurred(distance, self._reach))

@@ -7,6 +7,7 @@ Feature norms vary strongly within a class and break the Gaussian model; on the 
 
 from __future__ import annotations
 
+from ._precision import crowded
 from ._registry import register
 from .mds import MDS
 
@@ -23,3 +24,6 @@ class MahaPlus(MDS):
     """MDS, looking at unit features."""
 
     unit = True
+
+    def _build(self) -> None:
+        self.exact_directions = crowded(self.centre)

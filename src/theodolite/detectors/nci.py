@@ -15,6 +15,7 @@ from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._precision import blurred, reach, unresolved
 from ._registry import register
 from .shaping import Shaping
 
@@ -42,10 +43,14 @@ class NCI(Detector):
     def _fit(self, reference: Reference) -> None:
         self.register_buffer("mean", reference.statistics.moments.mean)
 
+    def _build(self) -> None:
+        self._reach = reach(self.mean, self.head)
+
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         assert self.head is not None
         own, predicted = logits.max(dim=1)
         # ⟨w_p, z − μ⟩ is the difference of two logits: no product of features and weights is needed.
         along = own - self.head.logits(self.mean[None])[0].to(features)[predicted]
         norm = torch.linalg.vector_norm(features - self.mean.to(features), dim=1)
-        return over_norm(along, norm) + self.alpha * features.abs().sum(dim=1)
+        scores = over_norm(along, norm) + self.alpha * features.abs().sum(dim=1)
+        return unresolved(scores, blurred(norm, self._reach))

@@ -15,6 +15,7 @@ from ..geometry.covariance import scale_of
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._precision import blurred, reach, unresolved
 from ._registry import register
 from .shaping import Shaping
 
@@ -69,9 +70,13 @@ class NECO(Detector):
         self.register_buffer("scale", scale)
         self.register_buffer("directions", directions[:, -count:].contiguous())
 
+    def _build(self) -> None:
+        self._reach = reach(self.mean / self.scale)
+
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         standard = (features - self.mean.to(features)) / self.scale.to(features)
         whole = torch.linalg.vector_norm(standard, dim=1)
         part = torch.linalg.vector_norm(standard @ self.directions.to(features), dim=1)
         share = torch.where(whole > 0, part / whole, torch.zeros_like(whole))
-        return share * logits.amax(dim=1) if self.use_logit else share
+        scores = share * logits.amax(dim=1) if self.use_logit else share
+        return unresolved(scores, blurred(whole, self._reach))

@@ -16,6 +16,7 @@ from torch import Tensor
 from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
 from ._measured import Measured
+from ._precision import blurred, reach, unresolved
 from ._registry import register
 from .shaping import Shaping
 
@@ -39,7 +40,13 @@ class RelativeEnergy(Measured):
         super()._fit(reference)
         self.register_buffer("mean", reference.statistics.moments.mean)
 
+    def _build(self) -> None:
+        super()._build()
+        self._reach = reach(self.mean, self.head)
+
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        deviation = torch.linalg.vector_norm(self._coordinates(features - self.mean.to(features)), dim=1)
+        away = features - self.mean.to(features)
+        deviation = torch.linalg.vector_norm(self._coordinates(away), dim=1)
         evidence = torch.logsumexp(logits, dim=1) - logits.mean(dim=1)
-        return over_norm(evidence, deviation)
+        distance = torch.linalg.vector_norm(away, dim=1)
+        return unresolved(over_norm(evidence, deviation), blurred(distance, self._reach))

@@ -15,12 +15,18 @@ from ..core.errors import InputError
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._precision import reach, unresolved
 from ._registry import register
 from .shaping import Shaping
 
 # Rows of the bank behind α: exact up to here, from a uniform sample beyond.
 _ROWS = 32_768
 _EPSILON = torch.finfo(torch.float64).eps
+# A row is worked in float64 if its part outside the principal space is less than 1 in this many: of the row
+# and of the origin, which a bias that dominates puts far away.
+_SHARE_LIMIT = 1024.0
+# The square of the origin's distance, in variances of the features, beyond which the fit needs more care.
+_DWARFED = 2.0**20
 
 
 @register(
@@ -58,8 +64,7 @@ class ViM(Detector):
         weight, bias = head.weight.to(moments.mean), head.bias.to(moments.mean)
         origin = -torch.linalg.pinv(weight, rtol=tolerance) @ bias
         shift = (moments.mean - origin)[:, None]
-        moment = moments.total / reference.count + shift @ shift.T
-        residual = torch.linalg.eigh(moment).eigenvectors[:, : head.width - dimension]
+        residual = _least(moments.total / reference.count, shift, head.width - dimension)
         rows = reference.statistics.bank.features[:_ROWS].to(origin)
         outside = torch.linalg.vector_norm((rows - origin) @ residual, dim=1).sum()
         largest = torch.addmm(bias, rows, weight.T).amax(dim=1).sum()
@@ -70,10 +75,30 @@ class ViM(Detector):
         self.register_buffer("residual", residual.contiguous())
         self.register_buffer("alpha", alpha)
 
+    def _build(self) -> None:
+        self._reach = reach(self.origin)
+
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        outside = (features - self.origin.to(features)) @ self.residual.to(features)
-        virtual = self.alpha.to(features) * torch.linalg.vector_norm(outside, dim=1)
-        return torch.logsumexp(logits, dim=1).sub(virtual)
+        away = features - self.origin.to(features)
+        outside = torch.linalg.vector_norm(away @ self.residual.to(features), dim=1)
+        scores = torch.logsumexp(logits, dim=1).sub(self.alpha.to(features) * outside)
+        whole = torch.linalg.vector_norm(away, dim=1)
+        return unresolved(scores, outside * _SHARE_LIMIT < whole + self._reach)
+
+
+def _least(covariance: Tensor, shift: Tensor, count: int) -> Tensor:
+    """The ``count`` directions with the least second moment, Σ + s·sᵀ, for a covariance and a shift (D, 1).
+
+    A shift that dwarfs the spread would drown Σ in the rounding of s·sᵀ; a singular value decomposition of
+    the two roots, one above the other, keeps the digits of both.
+    """
+    if not bool(shift.square().sum() > _DWARFED * covariance.trace()):
+        ascending: Tensor = torch.linalg.eigh(covariance + shift @ shift.T).eigenvectors
+    else:
+        variances, directions = torch.linalg.eigh(covariance)
+        roots = torch.cat([directions.T * variances.clamp_min(0).sqrt()[:, None], shift.T])
+        ascending = torch.linalg.svd(roots, full_matrices=False).Vh.flip(0).T
+    return ascending[:, :count]
 
 
 def default_dimension(width: int) -> int:

@@ -9,8 +9,9 @@ from typing import Self, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ..core.arrays import ArrayLike, as_float, as_tensor, require_finite
+from ..core.arrays import ArrayLike, as_float, as_tensor, require_finite, require_floats
 from ..core.errors import InputError
+from ..core.graphs import recording
 
 Move: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -39,6 +40,7 @@ class Head(nn.Module):
     ) -> None:
         super().__init__()
         rows = as_tensor(weight, "weight")
+        require_floats(rows, "weight")
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise InputError(f"weight must have shape (C, D), got {tuple(rows.shape)}")
         if rows.shape[0] < 2:
@@ -50,6 +52,7 @@ class Head(nn.Module):
         if bias is None:
             bias = weight.new_zeros(len(weight))
         offsets = as_tensor(bias, "bias")
+        require_floats(offsets, "bias")
         if offsets.shape != (len(weight),):
             raise InputError(f"bias must have shape ({len(weight)},), got {tuple(offsets.shape)}")
         bias = offsets.to(weight).clone()
@@ -71,14 +74,16 @@ class Head(nn.Module):
     @classmethod
     def cosine(cls, text_embeddings: ArrayLike) -> Head:
         """Zero-shot head: unit rows, no bias, features normalised before the product."""
-        rows = as_float(as_tensor(text_embeddings, "text_embeddings"))
+        rows = as_tensor(text_embeddings, "text_embeddings")
+        require_floats(rows, "text_embeddings")
+        rows = as_float(rows)
         if rows.ndim != 2:
             raise InputError(f"text_embeddings must have shape (C, D), got {tuple(rows.shape)}")
-        lengths = torch.linalg.vector_norm(rows.double(), dim=1, keepdim=True)
-        if not bool((lengths > 0).all()):
-            empty = int((lengths[:, 0] == 0).nonzero()[0])
-            raise InputError(f"text_embeddings row {empty} is all zero and has no direction")
-        return cls((rows / lengths).to(rows.dtype), unit_features=True)
+        require_finite(rows, "text_embeddings")
+        empty = (rows == 0).all(dim=1).nonzero().flatten()
+        if len(empty):
+            raise InputError(f"text_embeddings row {int(empty[0])} is all zero and has no direction")
+        return cls(unit_rows(rows.double()).to(rows.dtype), unit_features=True)
 
     @property
     def classes(self) -> int:
@@ -128,6 +133,14 @@ def unit_rows(features: Tensor) -> Tensor:
     """Rows divided by their norm; an all-zero row stays zero.
 
     The norm is summed in float64, where squares of large or tiny float32 numbers neither overflow nor vanish.
+    Rows whose norm is no normal number of their own precision are divided by their largest entry first.
     """
+    limits = torch.finfo(features.dtype)
     lengths = torch.linalg.vector_norm(features, dim=1, keepdim=True, dtype=torch.float64)
-    return features.div(lengths.to(features.dtype).clamp_min(torch.finfo(features.dtype).tiny))
+    extreme = ~((lengths >= limits.tiny) & (lengths <= limits.max))
+    if recording() or bool(extreme.any()):
+        peaks = features.abs().amax(dim=1, keepdim=True)
+        features = torch.where(extreme & (peaks > 0), features / peaks, features)
+        again = torch.linalg.vector_norm(features, dim=1, keepdim=True, dtype=torch.float64)
+        lengths = torch.where(extreme, again, lengths)
+    return features.div(lengths.to(features.dtype).clamp_min(limits.tiny))

@@ -10,7 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.arrays import ArrayLike, as_float, as_labels, as_matrix, as_tensor, require_finite
+from ..core.arrays import (
+    ArrayLike,
+    as_float,
+    as_labels,
+    as_matrix,
+    as_tensor,
+    require_finite,
+    require_no_table,
+)
 from ..core.errors import InputError
 from .head import Head
 from .statistics import Needs, Statistics
@@ -169,6 +177,7 @@ def _raw_batches(
                 None if numbers is None else numbers[part],
             )
         return
+    require_no_table(features, "features")
     if not isinstance(features, Iterable):
         raise InputError(
             f"features must be an array, a tensor or an iterable of batches, got {type(features).__name__}"
