@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ..core.errors import InputError
 from . import _options as options
+from ._console import screen
 
 _SHOWN = 20
 _NOT_ALL_TRUSTED = 3
 
 
 def score(
-    guard: Annotated[str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0.")],
-    paths: Annotated[list[str], typer.Argument(help="Images, folders, data files or feature stores.")],
+    guard: Annotated[
+        str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0, imagenet-lite0-ora.")
+    ],
+    paths: Annotated[
+        list[str], typer.Argument(help="Images, folders, data files, features, feature stores.")
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -33,6 +37,7 @@ def score(
     ] = None,
     weights: options.Weights = None,
     kind: options.Kind = None,
+    holds: options.From = None,
     false_alarm_rate: options.FalseAlarmRate = None,
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
@@ -41,6 +46,8 @@ def score(
     channels_last: options.ChannelsLast = False,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
+    accept_code_change: options.AcceptCodeChange = False,
+    flag_unscorable: options.FlagUnscorable = False,
     fail_on_ood: Annotated[
         bool,
         typer.Option(
@@ -51,6 +58,7 @@ def score(
     """Say for every image what the classifier sees, and whether to trust it."""
     from ..features import Running
     from ..guard import Guard
+    from ..guard.verdicts import FLAG, RAISE
     from ..report.score_files import STANDARD_OUTPUT, open_sink
     from ._progress import progress_bar
     from .summary import Summary
@@ -58,17 +66,18 @@ def score(
     if file_format is not None and output is None:
         raise InputError(f"--format {file_format} is of the file to be written: add --output FILE, or -o -")
     piped = str(output) == STANDARD_OUTPUT
-    console = Console(stderr=piped)
-    judge = Guard.load(guard, model=model, weights=weights)
+    console = screen(stderr=piped)
+    judge = Guard.load(guard, model=model, weights=weights, accept_code_change=accept_code_change)
     summary = Summary(judge, judge.false_alarm_rate if false_alarm_rate is None else false_alarm_rate, _SHOWN)
     with open_sink(output, kind=file_format) as sink, progress_bar(console, "scoring") as show:
         for rows in judge.score_paths(
             paths,
-            kind=kind,
+            kind=options.kind_of(kind, holds),
             limit=limit,
             model=model,
             weights=weights,
             false_alarm_rate=false_alarm_rate,
+            unscorable=FLAG if flag_unscorable else RAISE,
             running=Running(device, workers, autocast, channels_last, skip_unreadable, batch_size),
             progress=show,
         ):

@@ -1,4 +1,4 @@
-"""From paths to features: stores are read, pictures go through a guard's own model."""
+"""From paths to features: stores and arrays are read, pictures go through a guard's own model."""
 
 from __future__ import annotations
 
@@ -9,18 +9,28 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from ..core.errors import InputError
 from ..data import ImageSource, open_source
-from ..data.files import SUFFIXES, ImageFiles
+from ..data.files import ImageFiles
+from ..data.left_out import warn_left_out
+from ..data.opening import require_named
+from ..data.pictures import is_picture
+from ..data.sampling import check_limit, sample_of, sampled_rows
+from ..data.selection import Selection
+from ..features.arrays import FeatureArray, open_array
 from ..features.capture import Capture
 from ..features.checked import checked_capture
 from ..features.device import choose_device
 from ..features.extraction import stream
-from ..features.loading import consecutive
+from ..features.folders import HOLDS_PICTURES, feature_sets, holds_features, is_feature_folder
+from ..features.loading import consecutive, living_workers
 from ..features.settings import Running
 from ..features.store import FeatureStore, is_store
 from ..features.writer import BATCH_SIZE
 from ..models import LoadedModel
+from ..reference.head import Head
+from .in_memory import require_like_head
+from .inputs import warn_tilted
+from .origin import Origin, require_array, require_like_origin
 from .provenance import Provenance, require_store
 from .verdicts import PathVerdict, Verdicts, path_verdicts, unreadable
 
@@ -34,11 +44,15 @@ class PathBatch(NamedTuple):
 
 
 class PathReader:
-    """Features of whatever paths name: pictures, folders, data files, feature stores.
+    """Features of whatever paths name: pictures, folders, data files, feature stores, arrays of features.
 
-    ``model`` gives the model of the ``provenance``; it is asked for at the first picture, not for stores.
-    ``total`` counts the samples of the paths opened so far.
+    ``model`` gives the model of the ``provenance``; it is asked for at the first picture, not for features.
+    ``kind`` may say what the paths hold: ``"features"``, ``"pictures"``, or which kind of pictures.
+    ``total`` counts the samples of the paths opened so far. Unless they must be ``finite``, features may hold
+    NaN and infinity. Stores of a model whose code has changed are refused unless ``accept_code_change``.
     """
+
+    accept_code_change = False
 
     def __init__(
         self,
@@ -48,16 +62,25 @@ class PathReader:
         kind: str | None = None,
         limit: int | None = None,
         running: Running | None = None,
+        finite: bool = True,
     ) -> None:
-        if limit is not None and limit < 1:
-            raise InputError(f"limit must be at least 1, got {limit}")
+        check_limit(limit)
         self.provenance = provenance
         self.model = model
         self.kind = kind
         self.limit = limit
         self.running = running or Running()
+        self.finite = finite
         self.total = 0
         self._known: tuple[LoadedModel, Capture] | None = None
+        self._tilted: list[str] = []
+        self._width: int | None = None
+        self._head: Head | None = None
+        self._origin: Origin | None = None
+
+    def knows(self, width: int, head: Head | None, origin: Origin | None) -> None:
+        """What features must be like: as wide as the guard's, and of its head where they name one."""
+        self._width, self._head, self._origin = width, head, origin
 
     def read(self, paths: Iterable[str]) -> Iterator[PathBatch]:
         """Batches, path after path; neighbouring picture files share batches."""
@@ -66,10 +89,23 @@ class PathReader:
                 yield from self._of_pictures(ImageFiles(Path(), [(path, None) for path in group]))
                 continue
             for path in group:
-                if is_store(path):
-                    yield from self._of_store(FeatureStore(path))
-                else:
-                    yield from self._of_pictures(open_source(path, kind=self.kind))
+                yield from self._of_path(path)
+        if self._tilted:
+            warn_tilted(self._tilted)
+
+    def _of_path(self, path: str) -> Iterator[PathBatch]:
+        require_named(path)
+        if is_store(path):
+            yield from self._of_store(FeatureStore(path))
+        elif not holds_features(path, self.kind):
+            source = open_source(path, kind=None if self.kind == HOLDS_PICTURES else self.kind)
+            warn_left_out(source, path)
+            yield from self._of_pictures(source)
+        elif is_feature_folder(path):
+            for part in feature_sets(Path(path)).values():
+                yield from self._of_path(str(part))
+        else:
+            yield from self._of_array(open_array(path))
 
     def verdicts(
         self,
@@ -80,50 +116,79 @@ class PathReader:
     ) -> Iterator[list[PathVerdict]]:
         """What a guard says of the samples, a row each, in batches."""
         done = 0
-        for names, features, unread in self.read(paths):
-            rows = [] if features is None else path_verdicts(names, judge(features), class_name)
-            rows += map(unreadable, unread)
-            done += len(rows)
-            progress(done, self.total)
-            yield rows
+        with living_workers():
+            for names, features, unread in self.read(paths):
+                rows = [] if features is None else path_verdicts(names, judge(features), class_name)
+                rows += map(unreadable, unread)
+                done += len(rows)
+                progress(done, self.total)
+                yield rows
 
     def _is_picture(self, path: str) -> bool:
-        return self.kind is None and Path(path).suffix.lower() in SUFFIXES and Path(path).is_file()
+        return self.kind is None and is_picture(Path(path))
+
+    def _of_array(self, array: FeatureArray) -> Iterator[PathBatch]:
+        require_array(array, self._width, self.provenance)
+        blocks = ((names, features) for features, _, names in array.blocks())
+        yield from self._of_rows(blocks, len(array))
 
     def _of_store(self, store: FeatureStore) -> Iterator[PathBatch]:
-        require_store(self.provenance, store)
-        rows = self._counted(len(store))
-        for index in range(store.shards):
-            shard = store.shard(index)
-            names, features = shard.names[:rows], shard.features[:rows]
-            if len(names):
+        require_store(self.provenance, store, accept_code_change=self.accept_code_change)
+        if self.provenance is None:
+            require_like_origin(self._origin, store, self._width)
+        shards = (store.shard(index) for index in range(store.shards))
+        yield from self._of_rows(((shard.names, shard.features) for shard in shards), len(store))
+
+    def _of_rows(self, blocks: Iterable[tuple[Sequence[str], Tensor]], count: int) -> Iterator[PathBatch]:
+        """Names and features in blocks, ``count`` rows in all; of more than the limit it takes a sample."""
+        limited = self.limit is not None and self.limit < count
+        chosen = set(sampled_rows([None] * count, self.limit)) if limited and self.limit else set()
+        self.total += len(chosen) if limited else count
+        start = 0
+        for names, features in blocks:
+            places = [place for place in range(len(names)) if start + place in chosen]
+            start += len(names)
+            if not limited:
                 yield PathBatch(names, features, ())
-            rows -= len(names)
+            elif places:
+                yield PathBatch([names[place] for place in places], features[places], ())
 
     def _of_pictures(self, source: ImageSource) -> Iterator[PathBatch]:
         loaded, capture = self._model()
-        samples = self._counted(len(source))
-        plan = consecutive(range(samples), self.running.batch_size or BATCH_SIZE)
-        for features, batch in stream(loaded, capture, source, plan, self.running, samples=samples):
+        source = sample_of(source, self.limit)
+        self.total += len(source)
+        plan = consecutive(range(len(source)), self.running.batch_size or BATCH_SIZE)
+        turn = self.provenance is not None and self.provenance.turns
+        batches = stream(
+            loaded,
+            capture,
+            source,
+            plan,
+            self.running,
+            samples=len(source),
+            finite=self.finite,
+            turn=turn,
+        )
+        for features, batch in batches:
             unread = [failure.name for failure in batch.failures]
             rows = None if features is None else features.cpu()
+            self._tilted += () if turn else batch.tilted
             yield PathBatch(_as_openable(batch.names, source), rows, unread)
-
-    def _counted(self, samples: int) -> int:
-        samples = samples if self.limit is None else min(self.limit, samples)
-        self.total += samples
-        return samples
 
     def _model(self) -> tuple[LoadedModel, Capture]:
         """The model and its checked head, once for all paths."""
         if self._known is None:
-            loaded, layer = self.model(), self.provenance.layer if self.provenance else None
-            self._known = loaded, checked_capture(loaded, layer, choose_device(self.running.device))
+            loaded, known = self.model(), self.provenance or self._origin
+            layer = None if known is None else known.layer
+            capture = checked_capture(loaded, layer, choose_device(self.running.device))
+            require_like_head(self._head, capture.head, loaded.spec)
+            self._known = loaded, capture
         return self._known
 
 
 def _as_openable(names: Sequence[str], source: ImageSource) -> Sequence[str]:
     """Paths as they can be opened, where the samples are files below a folder."""
-    if not isinstance(source, ImageFiles):
+    files = source.source if isinstance(source, Selection) else source
+    if not isinstance(files, ImageFiles):
         return names
-    return [str(source.root / name) for name in names]
+    return [str(files.root / name) for name in names]

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from .._version import __version__
@@ -21,7 +20,9 @@ from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..detectors._storage import FORMAT as DETECTOR_FORMAT
 from ..detectors._storage import PackedDetector, read_detector, undamaged
 from ..reference.head import Head
+from .calibrated import Calibrated
 from .calibration import Calibration
+from .origin import Origin
 from .provenance import Provenance
 
 FORMAT = "theodolite-guard/1"
@@ -31,7 +32,7 @@ _DETECTOR = "detector."
 
 @dataclass(frozen=True)
 class GuardParts:
-    """What a guard is made of. ``head`` is None where it is to be taken from the model."""
+    """What a guard is made of. ``head`` is None where the model has it, or the guard is ``headless``."""
 
     detector: PackedDetector
     calibration: Calibration
@@ -39,6 +40,9 @@ class GuardParts:
     provenance: Provenance | None
     class_names: tuple[str, ...] | None
     false_alarm_rate: float
+    headless: bool = False
+    origin: Origin | None = None
+    calibrated: Calibrated | None = None
 
 
 @dataclass(frozen=True)
@@ -53,22 +57,36 @@ class StoredFile:
 def write_guard(path: str | Path, parts: GuardParts) -> None:
     """Write a guard atomically. The detector's head is the guard's, and is stored once or not at all."""
     stored = {_DETECTOR + name: tensor for name, tensor in parts.detector.without_head().items()}
-    stored["calibration.scores"] = torch.from_numpy(parts.calibration.scores)
+    stored["calibration.scores"] = parts.calibration.sorted_scores
     if parts.head is not None:
         stored |= {"head.weight": parts.head.weight, "head.bias": parts.head.bias}
-    elif parts.provenance is None:
+    elif parts.provenance is None and not parts.headless:
         raise InputError(
             "a guard without provenance needs its head in the file: nothing says where to find it"
         )
-    description = {
+    write_tensors(Path(path), stored, describe(parts))
+
+
+def describe(parts: GuardParts) -> JsonObject:
+    """All that a guard is beside its tensors; what is not known of it is left out."""
+    more = {"headless": parts.headless, "origin": parts.origin, "calibrated": parts.calibrated}
+    return {
         "format": FORMAT,
         "theodolite": __version__,
         "detector": parts.detector.description,
-        "provenance": to_plain(parts.provenance),
+        "provenance": _of_provenance(parts.provenance),
         "false_alarm_rate": parts.false_alarm_rate,
         "class_names": parts.class_names,
+        **{name: to_plain(value) for name, value in more.items() if value},
     }
-    write_tensors(Path(path), stored, description)
+
+
+def _of_provenance(provenance: Provenance | None) -> JsonValue:
+    """As a guard of 0.1.0 has it where nothing is known of the orientation."""
+    said = to_plain(provenance)
+    if isinstance(said, dict) and said["orientation"] is None:
+        del said["orientation"]
+    return said
 
 
 def read_guard(path: str | Path) -> GuardParts:
@@ -112,7 +130,7 @@ def ready_made() -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Description:
+class Description:
     """A guard in a file's header."""
 
     format: str
@@ -121,10 +139,18 @@ class _Description:
     provenance: Provenance | None
     false_alarm_rate: float
     class_names: tuple[str, ...] | None
+    headless: bool = False
+    origin: Origin | None = None
+    calibrated: Calibrated | None = None
+
+
+def read_description(description: JsonObject) -> Description:
+    """The header as a record; refused if it is no guard's."""
+    return from_plain(Description, description, "the guard")
 
 
 def _guard_parts(tensors: Mapping[str, Tensor], description: JsonObject) -> GuardParts:
-    said = from_plain(_Description, description, "the guard")
+    said = read_description(description)
     own = {name.removeprefix(_DETECTOR): tensors[name] for name in tensors if name.startswith(_DETECTOR)}
     detector, head = PackedDetector.described(said.detector, own), None
     if "head.weight" in tensors:
@@ -136,4 +162,7 @@ def _guard_parts(tensors: Mapping[str, Tensor], description: JsonObject) -> Guar
         provenance=said.provenance,
         class_names=said.class_names,
         false_alarm_rate=said.false_alarm_rate,
+        headless=said.headless,
+        origin=said.origin,
+        calibrated=said.calibrated,
     )

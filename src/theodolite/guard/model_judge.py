@@ -1,0 +1,193 @@
+"""A judge with a model in front of it: images in, features by its model, verdicts out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from PIL.Image import Image
+from torch import Tensor, nn
+
+from ..core.arrays import ArrayLike, as_tensor, like
+from ..core.errors import InputError
+from ..core.graphs import exporting, recording
+from ..detectors import Detector
+from ..features.capture import Capture
+from ..models import LoadedModel
+from ..models.registry import Preprocess
+from ..reference.head import Head
+from .calibrated import Calibrated
+from .calibration import FALSE_ALARM_RATE, Calibration
+from .in_memory import Named, as_loaded, as_named, provenance_of, require_known, require_own_head
+from .inputs import images_for, prepared
+from .judge import Judge
+from .origin import Origin
+from .provenance import Provenance, load_trusted, require_model
+from .verdicts import FLAG, RAISE, Verdicts, check_unscorable
+
+
+class ModelJudge(Judge):
+    """Verdicts on features, on batches of images, or on pictures; for the latter it needs its model.
+
+    ``accept_code_change`` says that the code of a model of one's own may be another than when it was fitted.
+    """
+
+    accept_code_change = False
+
+    def __init__(
+        self,
+        detector: Detector,
+        calibration: Calibration,
+        head: Head | None,
+        *,
+        model: nn.Module | None = None,
+        class_names: Sequence[str] | None = None,
+        provenance: Provenance | None = None,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
+        origin: Origin | None = None,
+        calibrated: Calibrated | None = None,
+    ) -> None:
+        head = head or detector.head
+        if class_names is not None and head is None:
+            raise InputError("class names are for a guard with a head: without one no class is predicted")
+        if class_names is not None and head is not None and len(class_names) != head.classes:
+            raise InputError(f"{len(class_names)} class names for a head of {head.classes} classes")
+        super().__init__(detector, calibration, head, false_alarm_rate)
+        self.model = model
+        self.loaded: LoadedModel | None = None
+        self._capture: Capture | None = None
+        self.class_names = None if class_names is None else tuple(class_names)
+        self.provenance = provenance
+        self.origin = origin
+        self.calibrated = calibrated
+
+    def verdicts(
+        self,
+        inputs: ArrayLike | Sequence[Image],
+        *,
+        false_alarm_rate: float | None = None,
+        unscorable: str = RAISE,
+    ) -> Verdicts:
+        """Verdicts on features (N, D), on prepared images (N, 3, H, W), or on a list of pictures.
+
+        Rows of features with NaN or infinity are an error that names them; with ``unscorable="flag"`` they
+        are flagged and marked as unscorable, and the others are judged as if they were alone.
+        """
+        check_unscorable(unscorable)
+        flag = unscorable == FLAG
+        features = self._features(inputs, finite=not flag)
+        columns = self.judge(features, false_alarm_rate, flag=flag)
+        template = inputs if isinstance(inputs, Tensor | np.ndarray) else features
+        return Verdicts(*(like(as_tensor(column, "verdicts"), template) for column in columns))
+
+    def forward(self, inputs: Tensor, *, unscorable: str = RAISE) -> Verdicts:
+        """`verdicts`; features may be recorded as a graph, in which unscorable rows are always flagged.
+
+        A graph that was traced or exported gives the columns as a plain tuple: it needs nothing of ours.
+        """
+        if not recording():
+            return self.verdicts(inputs, unscorable=unscorable)
+        if inputs.ndim != 2:
+            raise InputError(
+                f"inputs have {inputs.ndim} dimensions: a guard is traced, exported or compiled on features "
+                f"(N, {self.width}); record its model by itself"
+            )
+        columns = self.graph(inputs)
+        return cast(Verdicts, tuple(columns)) if exporting() else columns
+
+    def class_name(self, index: int) -> str:
+        """The name of a class, or its number."""
+        if index < 0:
+            raise InputError(f"there is no class {index}: an unscorable sample, or a guard without head")
+        return str(index) if self.class_names is None else self.class_names[index]
+
+    def attach(
+        self,
+        loaded: LoadedModel | nn.Module,
+        *,
+        preprocess: Preprocess | None = None,
+        spec: str | None = None,
+        weights: str | Path | None = None,
+    ) -> Self:
+        """Give the guard its model; refused unless its weights are those the guard was fitted on.
+
+        A plain `nn.Module` will do for batches of prepared images; with its ``preprocess``, a function from
+        a picture to a tensor, also for pictures and folders. ``spec`` (``python:my_module:factory``) and the
+        checkpoint ``weights`` say how to build it again: they are checked now, and a guard saved afterwards
+        knows where a command finds its model. A guard fitted on features alone cannot compare weights, and
+        warns; the model's logits must be those of the guard's head with the first batch in any case.
+        """
+        if isinstance(loaded, LoadedModel):
+            if preprocess is not None or spec is not None:
+                raise InputError("preprocess and spec are for a plain nn.Module: a LoadedModel has its own")
+            if self.provenance is None:
+                require_known(self.origin, None, loaded.model, loaded.digest)
+            require_model(self.provenance, loaded, accept_code_change=self.accept_code_change)
+            return self._take(loaded.model, loaded)
+        require_known(self.origin, self.provenance, loaded)
+        if spec is not None:
+            named = Named(spec, weights)
+            known = as_named(loaded, preprocess, named)
+            require_model(self.provenance, known, accept_code_change=self.accept_code_change)
+            self._take(loaded, known)
+            capture = self._own_capture(loaded)
+            self._checked_first(capture, *capture(_noise(loaded, known.input_shape)))
+            self.provenance = self.provenance or provenance_of(known, capture.layer, named)
+            return self
+        return self._take(
+            loaded, None if preprocess is None else as_loaded(loaded, preprocess, self.provenance)
+        )
+
+    def _take(self, model: nn.Module, loaded: LoadedModel | None) -> Self:
+        self.model, self.loaded, self._capture = model, loaded, None
+        return self
+
+    def _own_model(self, model: str | None, weights: str | Path | None) -> LoadedModel:
+        """The model that the guard was fitted on: attached, or loaded and attached now."""
+        if self.loaded is None:
+            if self.provenance is None:
+                raise InputError(
+                    "the guard does not know its model: it can score feature stores and arrays of features, "
+                    "not images. With its model in memory: attach(model, preprocess=…)"
+                )
+            accept = self.accept_code_change
+            self.attach(load_trusted(self.provenance, model, weights, accept_code_change=accept))
+        assert self.loaded is not None
+        return self.loaded
+
+    def _features(self, inputs: Any, *, finite: bool) -> Tensor:
+        pictures = isinstance(inputs, list | tuple)
+        turn = self.provenance is not None and self.provenance.turns
+        values = as_tensor(prepared(self.loaded, inputs, turn=turn) if pictures else inputs, "inputs")
+        if values.ndim == 2:
+            return values
+        model, images = images_for(self.model, values, self.width)
+        capture = self._own_capture(model)
+        first = capture is not self._capture
+        features, logits = capture(images, finite=finite)
+        whole = torch.isfinite(logits).all(dim=1)
+        if first and bool(whole.any()):
+            self._checked_first(capture, features[whole], logits[whole])
+        return features
+
+    def _own_capture(self, model: nn.Module) -> Capture:
+        """The capture of the guard's model: the one that was checked, or a new one."""
+        if self._capture is not None and self._capture.model is model:
+            return self._capture
+        known = self.provenance or self.origin
+        return Capture(model, known.layer if known is not None else None)
+
+    def _checked_first(self, capture: Capture, features: Tensor, logits: Tensor) -> None:
+        """Keep a capture whose first batch shows that it looks at the guard's own model."""
+        require_own_head(self.head, features, logits)
+        self._capture = capture
+
+
+def _noise(model: nn.Module, shape: tuple[int, int, int]) -> Tensor:
+    """Two images for a first look, where the model is and in its precision."""
+    noise = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
+    home = next(model.parameters(), noise)
+    return noise.to(home.device, home.dtype)

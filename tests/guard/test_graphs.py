@@ -1,0 +1,206 @@
+"""A guard that PyTorch records as a graph has everything inside: the same verdicts on any other batch."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.jit import TracerWarning  # type: ignore[attr-defined]
+
+import theodolite as th
+from made_stores import store_of
+from synthetic import Problem, make_problem
+from theodolite.core.errors import InputError
+from theodolite.guard import Guard, Verdicts
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+
+Graph = Callable[[Tensor], tuple[Tensor, ...]]
+
+SCORES = ["ora", "relative-energy", "msp", "knn", "mds", "ora+react:80"]
+OTHERS = [
+    *(name for name in th.list_detectors() if name not in SCORES),
+    "ora?metric=mahalanobis",
+    "ora?centre=predicted",
+    "ora?centre=target",
+    "ora?centre=sum-classes",
+    "ora?aggregate=mean",
+    "fdbd?metric=mahalanobis+ash-s:90",
+    "energy+ash-b:65",
+    "maxlogit+ash-p:60",
+    "knn+scale:85",
+]
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return make_problem(rows=1_200)
+
+
+@pytest.fixture(scope="module", params=SCORES)
+def guard(request: pytest.FixtureRequest, problem: Problem) -> Guard:
+    return fit(request.param, problem)
+
+
+def trace(guard: Guard, rows: Tensor) -> Graph:
+    graph: Graph = torch.jit.trace(guard, rows)  # type: ignore[no-untyped-call]
+    return graph
+
+
+def fit(spec: str, problem: Problem) -> Guard:
+    return Guard.fit(problem.train, problem.labels, head=problem.head, detector=spec)
+
+
+def traced(guard: Guard, rows: Tensor) -> Graph:
+    """Nothing is frozen: PyTorch warns of every value that a trace would keep from its first batch."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TracerWarning)
+        return trace(guard, rows)
+
+
+def exported(guard: Guard, rows: Tensor, *, strict: bool = False) -> Graph:
+    sizes = ({0: torch.export.Dim("rows")},)
+    program = torch.export.export(guard, (rows,), dynamic_shapes=sizes, strict=strict)
+    graph: Graph = program.module()
+    return graph
+
+
+def compiled(guard: Guard, backend: str = "aot_eager") -> Graph:
+    torch._dynamo.reset()
+    graph: Graph = torch.compile(guard, fullgraph=True, dynamic=True, backend=backend)
+    return graph
+
+
+def batches(problem: Problem) -> list[Tensor]:
+    """Of the size that a graph was recorded on, and of others; ID and OOD, and numbers at the edge."""
+    huge = problem.test.clone()
+    huge[3] *= 1e25
+    huge[5] = 0
+    return [problem.test, problem.ood, problem.ood[:37], problem.test[:1], huge, mixed(problem)]
+
+
+def mixed(problem: Problem) -> Tensor:
+    """More rows than one tile of a search."""
+    return torch.cat([problem.test, problem.ood] * 8)
+
+
+def assert_same(graph: Graph, guard: Guard, problem: Problem) -> None:
+    for rows in batches(problem):
+        expected = guard.verdicts(rows)
+        for name, column, right in zip(Verdicts._fields, graph(rows), expected, strict=True):
+            assert torch.equal(column, torch.as_tensor(right)), (name, len(rows))
+    assert float(torch.as_tensor(guard.verdicts(problem.ood).is_ood).double().mean()) > 0.2
+    assert_flags(graph, guard, problem.test)
+
+
+def assert_flags(graph: Graph, guard: Guard, rows: Tensor) -> None:
+    """A graph cannot refuse a row: it says that it is unscorable, and judges the others as if alone."""
+    spoilt = rows.clone()
+    spoilt[2, 1], spoilt[7, 0], spoilt[9, 4] = torch.nan, torch.inf, -torch.inf
+    whole = torch.isfinite(spoilt).all(dim=1)
+    said = Verdicts(*graph(spoilt))
+    alone = guard.verdicts(rows)
+    for column, right in zip(said, alone, strict=True):
+        assert torch.equal(torch.as_tensor(column)[whole], torch.as_tensor(right)[whole])
+    assert torch.equal(torch.as_tensor(said.unscorable), ~whole)
+    assert bool(torch.as_tensor(said.is_ood)[~whole].all())
+    assert bool(torch.isnan(torch.as_tensor(said.score)[~whole]).all())
+
+
+def test_a_traced_guard(guard: Guard, problem: Problem) -> None:
+    assert_same(traced(guard, problem.test), guard, problem)
+
+
+def test_an_exported_guard(guard: Guard, problem: Problem) -> None:
+    assert_same(exported(guard, problem.test), guard, problem)
+
+
+def test_a_compiled_guard(guard: Guard, problem: Problem) -> None:
+    graph = compiled(guard)
+    assert isinstance(graph(problem.test), Verdicts)
+    for rows in (problem.test, problem.ood, problem.ood[:37]):
+        for column, right in zip(graph(rows), guard.verdicts(rows), strict=True):
+            assert torch.equal(column, torch.as_tensor(right))
+    assert_flags(graph, guard, problem.test)
+
+
+@pytest.mark.parametrize("spec", OTHERS)
+def test_every_other_score(spec: str, problem: Problem) -> None:
+    guard = fit(spec, problem)
+    before = guard.verdicts(problem.ood)
+    for graph in (traced(guard, problem.test), exported(guard, problem.test)):
+        for rows in batches(problem):
+            for column, right in zip(graph(rows), guard.verdicts(rows), strict=True):
+                assert torch.equal(column, torch.as_tensor(right))
+        assert_flags(graph, guard, problem.test)
+    for now, then in zip(guard.verdicts(problem.ood), before, strict=True):
+        assert torch.equal(torch.as_tensor(now), torch.as_tensor(then)), "recording left a trace"
+
+
+def test_an_export_by_bytecode(problem: Problem) -> None:
+    guard = fit("ora+react:80", problem)
+    assert_same(exported(guard, problem.test, strict=True), guard, problem)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore")
+def test_fused_kernels_round_in_their_own_way_but_flag_the_same(problem: Problem) -> None:
+    guard = fit("energy", problem)
+    graph = compiled(guard, "inductor")
+    for rows in (problem.test, problem.ood, problem.ood[:37]):
+        predicted, score, _, is_ood = graph(rows)
+        expected = guard.verdicts(rows)
+        torch.testing.assert_close(score, torch.as_tensor(expected.score), rtol=1e-5, atol=1e-6)
+        assert torch.equal(is_ood, torch.as_tensor(expected.is_ood))
+        assert torch.equal(predicted, torch.as_tensor(expected.predicted))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_precisions(dtype: torch.dtype, problem: Problem) -> None:
+    guard, rows = fit("ora", problem), problem.test.to(dtype)
+    for graph in (traced(guard, rows), exported(guard, rows)):
+        for column, right in zip(graph(rows[:50]), guard.verdicts(rows[:50]), strict=True):
+            assert torch.equal(column, torch.as_tensor(right))
+
+
+def test_graphs_in_files(guard: Guard, problem: Problem, tmp_path: Path) -> None:
+    torch.jit.save(traced(guard, problem.test), tmp_path / "guard.pt")
+    again = torch.jit.load(tmp_path / "guard.pt")  # type: ignore[no-untyped-call]
+    assert_same(again, guard, problem)
+    sizes = ({0: torch.export.Dim("rows")},)
+    stored = io.BytesIO()
+    torch.export.save(torch.export.export(guard, (problem.test,), dynamic_shapes=sizes), stored)
+    assert_same(torch.export.load(stored).module(), guard, problem)
+
+
+def test_a_rate_set_later_is_in_the_graph(problem: Problem) -> None:
+    guard = fit("msp", problem)
+    guard.false_alarm_rate = 0.2
+    flagged = exported(guard, problem.test)(problem.ood)[3]
+    assert torch.equal(flagged, torch.as_tensor(guard.verdicts(problem.ood, false_alarm_rate=0.2).is_ood))
+    assert guard.false_alarm_rate == 0.2
+    with pytest.raises(InputError, match="at least 9999 are needed"):
+        guard.false_alarm_rate = 1e-4
+    assert guard.false_alarm_rate == 0.2
+
+
+def test_what_cannot_be_recorded_is_refused(problem: Problem, tmp_path: Path) -> None:
+    guard = fit("ora", problem)
+    images = torch.rand(4, 3, 8, 8)
+    with pytest.raises(InputError, match=r"traced, exported or compiled on features \(N, 48\)"):
+        trace(guard, images)
+    with pytest.raises(InputError, match="record its model by itself"):
+        torch.export.export(guard, (images,))
+    with pytest.raises(InputError, match="width 3"):
+        torch.export.export(guard, (torch.rand(4, 3),))
+    store = store_of(tmp_path / "store", problem.train, problem.labels, problem.head)
+    stored = Guard.fit(store, head=problem.head, detector=th.KNN(store=store.path), calibration=problem.test)
+    stored.verdicts(problem.ood)
+    with pytest.raises(InputError, match="a feature store on disk, which a graph cannot read"):
+        torch.export.export(stored, (problem.test,))
