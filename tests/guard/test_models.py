@@ -14,7 +14,7 @@ from PIL import Image
 from made_guards import fitted
 from small_models import Tiny
 from theodolite import ORA, Energy, Head
-from theodolite.core.errors import CaptureError, InputError
+from theodolite.core.errors import CaptureError, InputError, TheodoliteWarning
 from theodolite.features.capture import Capture
 from theodolite.features.checked import checked_capture
 from theodolite.guard import Calibration, Guard, Provenance
@@ -55,7 +55,9 @@ def test_threads_get_their_own_verdicts() -> None:
 def test_pictures_of_any_depth_and_models_of_any_precision() -> None:
     loaded = load_model("python:small_models:Tiny?mean=0&size=8")
     head = checked_capture(loaded).head
-    guard = Guard(Energy().fit(head=head), Calibration(torch.arange(100.0)), head=head).attach(loaded)
+    guard = Guard(Energy().fit(head=head), Calibration(torch.arange(100.0)), head=head)
+    with pytest.warns(TheodoliteWarning, match="cannot know whether this model gave them"):
+        guard.attach(loaded)
     grey = np.linspace(0, 255, 64).astype(np.uint8).reshape(8, 8)
     shallow, deep = Image.fromarray(grey), Image.fromarray(grey.astype(np.uint16) * 256)
     first, second = guard.verdicts([shallow, deep]).score

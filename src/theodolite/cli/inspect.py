@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ._console import clean, screen
 
 if TYPE_CHECKING:
     from ..detectors._storage import PackedDetector
@@ -28,13 +29,14 @@ def inspect(
     """Show what a file of ours holds, and where it comes from."""
     from ..features.store import is_store
 
-    console = Console()
+    console = screen()
     facts = _store_facts(Path(file), verify) if is_store(file) else _file_facts(file)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, Text(str(value)))
+        lines = value if isinstance(value, list) else str(value).split("\n")
+        table.add_row(name, Text("\n".join(clean(str(line)) for line in lines)))
     console.print(table)
 
 
@@ -56,8 +58,7 @@ def _store_facts(folder: Path, verify: bool) -> Facts:
         "shards": f"{store.shards} of at most {manifest.shard_rows:,} samples",
         "classes": manifest.classes,
         "labels": "every sample has one" if store.labelled else "not for every sample",
-        "unreadable": f"{len(store.skipped):,} left out"
-        + "".join(f"\n{name}" for name in store.skipped[:20]),
+        "unreadable": [f"{len(store.skipped):,} left out", *store.skipped[:20]],
         "data": manifest.source,
         "model": recipe.model,
         "layer": recipe.layer or "(cosine head)",
@@ -99,8 +100,8 @@ def _guard_facts(guard: GuardParts) -> Facts:
     return {
         **_detector_facts(guard.detector),
         "kind": "guard",
-        "head": "taken from the model" if guard.head is None else "in the file",
-        "calibration": f"{len(calibration):,} held-out scores",
+        "head": _head_fact(guard),
+        "calibration": _calibration_fact(guard),
         "threshold": f"{calibration.threshold(rate):.6g} at a false-alarm rate of {rate:g}",
         "its own rate": f"between {100 * low:.1f} and {100 * high:.1f} % with probability 0.9",
         "class names": " | ".join([*names[:5], *(["…"] if len(names) > 5 else [])]) or "none",
@@ -109,4 +110,44 @@ def _guard_facts(guard: GuardParts) -> Facts:
             for name in ("model", "weights", "layer", "preprocess", "weights_file")
             if origin.get(name)
         },
+        **_origin_facts(guard),
+    }
+
+
+def _head_fact(guard: GuardParts) -> str:
+    if guard.headless:
+        return "none: it predicts no class"
+    return "taken from the model" if guard.head is None else "in the file"
+
+
+def _calibration_fact(guard: GuardParts) -> str:
+    """On what the threshold was set, and what speaks against it."""
+    count, known = f"{len(guard.calibration):,} held-out scores", guard.calibrated
+    if known is None:
+        return f"{count}; the file does not say of what data"
+    of = "a share of the data to fit on" if known.own_share else "other data than that to fit on"
+    agreed = (
+        ""
+        if known.agreement is None
+        else f"; the classifier gave {100 * known.agreement:.1f} % of its labels"
+    )
+    doubt = "" if known.doubt is None else f"\nbeware: {known.doubt}"
+    return f"{count}, of {of}{agreed}{doubt}"
+
+
+def _origin_facts(guard: GuardParts) -> Facts:
+    """Where the features come from, if no model that can be loaded is known."""
+    origin = guard.origin
+    if guard.provenance is not None or origin is None:
+        return {} if guard.provenance is not None else {"model": "not known"}
+    source = f"{origin.source}, width {origin.width}" + (f", {origin.dtype}" if origin.dtype else "")
+    model = (
+        "not known: features say nothing of their model. Only their width can be checked"
+        if origin.weights is None
+        else f"in memory, weights {origin.weights}" + (f", layer {origin.layer}" if origin.layer else "")
+    )
+    return {
+        "features": source,
+        "model": model,
+        **({} if origin.head is None else {"head digest": origin.head}),
     }

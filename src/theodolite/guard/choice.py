@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core.errors import InputError
-from ..detectors import RECOMMENDED, Detector
+from ..detectors import RECOMMENDED, Detector, detector_record, list_detectors
 from ..detectors.spec import parse_spec
+from ..reference.head import Head
+
+# They look at the rows of a head, though not at logits.
+_READ_HEADS = ("mcm",)
 
 
 def choose_detector(detector: Detector | str | None, shaping: str | None = None) -> Detector:
@@ -25,6 +29,18 @@ def choose_detector(detector: Detector | str | None, shaping: str | None = None)
         raise InputError(f"{detector} names a shaping already: leave --shaping out")
     # Options stay as published: that a guard leaves its inputs alone does not make another score of it.
     return replace(spec, settings={}, shaping=shaping or spec.shaping).build()
+
+
+def require_head(detector: Detector, head: Head | None) -> None:
+    """A score of logits needs the head that gives them."""
+    if head is not None or not detector.uses_logits:
+        return
+    scores = (detector_record(name) for name in list_detectors())
+    without = [one.name for one in scores if not one.detector.uses_logits and one.name not in _READ_HEADS]
+    raise InputError(
+        f"{detector.record.title} needs a head, the classifier's last layer: pass head=Head(weight, bias) "
+        f"(--head head.safetensors), or choose a score that needs none: {', '.join(without)}"
+    )
 
 
 def nudge_note(detector: Detector) -> str | None:
