@@ -17,8 +17,11 @@ from ..data import ImageSource, open_source
 from ..data.part import part_of
 from ..models import load_model
 from ..models.registry import names_model
+from ..reference.head import Head
 from .extraction import fill_store
-from .folders import HOLDS_PICTURES
+from .folders import HOLDS_PICTURES, holds_features
+from .head_files import read_head
+from .importing import IMPORTED, import_features
 from .manifest import Recipe
 from .settings import ExtractionProgress, ExtractionSettings, Watch
 from .store import FeatureStore, damaged_error, is_store
@@ -29,9 +32,10 @@ _KEY = 20
 
 def extract(
     data: str | Path,
-    model: str,
+    model: str | None = None,
     *,
     weights: str | Path | None = None,
+    head: Head | str | Path | None = None,
     output: str | Path | None = None,
     settings: ExtractionSettings | None = None,
     progress: Watch = lambda _: None,
@@ -39,9 +43,26 @@ def extract(
     """The features of pictures under a model, in a store at ``output`` (None: in the cache).
 
     What is there already is not extracted again, and what was interrupted goes on. ``weights`` is a
-    checkpoint of your own in place of the model's.
+    checkpoint of your own in place of the model's. Features in a file (``.npy``, ``.npz``, ``.parquet``,
+    ``.safetensors``) go into a store as they are, with their ``head``.
     """
     settings = settings or ExtractionSettings()
+    folder = _cached_folder if output is None else output
+    if holds_features(data, settings.kind):
+        known = _head_of(data, model, weights, head)
+        state = ExtractionProgress(IMPORTED, str(data))
+        return import_features(
+            data,
+            known,
+            folder,
+            settings=settings,
+            progress=lambda done, total: progress(replace(state, done=done, total=total)),
+        )
+    if model is None or head is not None:
+        raise InputError(
+            f"{data} holds images: name the model that shall look at them (--model), which has a head of its "
+            f"own (leave --head out)"
+        )
     source = _opened(data, settings)  # before the model: a wrong path is known at once
     loaded = load_model(model, weights=weights)
     state = ExtractionProgress(loaded.spec, str(data))
@@ -49,7 +70,7 @@ def extract(
     store = fill_store(
         loaded,
         source,
-        _cached_folder if output is None else output,
+        folder,
         name=str(data),
         weights_file=None if weights is None else str(Path(weights).resolve()),
         settings=settings,
@@ -59,6 +80,23 @@ def extract(
         samples = store.manifest.recipe.samples
         progress(replace(state, done=samples, total=samples, kept=store.path))
     return store
+
+
+def _head_of(
+    data: str | Path, model: str | None, weights: str | Path | None, head: Head | str | Path | None
+) -> Head:
+    """The head that features in a file come with."""
+    if model is not None or weights is not None:
+        raise InputError(
+            f"{data} holds features, which no model is to look at: leave --model and --weights out, or say "
+            f"that it holds pictures (--from pictures)"
+        )
+    if head is None:
+        raise InputError(
+            f"{data} holds features without their head, which a feature store needs: --head head.safetensors "
+            f"(`theodolite fit` takes the file as it is, also without a head)"
+        )
+    return head if isinstance(head, Head) else read_head(head)
 
 
 def open_features(

@@ -34,7 +34,7 @@ class Share:
     features: ArrayLike | Batches
     labels: ArrayLike | None
     ids: ArrayLike | None
-    head: Head
+    head: Head | None
     share: float
     held_out: bool
 
@@ -74,7 +74,7 @@ def split(
     features: ArrayLike | Batches,
     labels: ArrayLike | None,
     ids: ArrayLike | None,
-    head: Head,
+    head: Head | None,
     share: float,
 ) -> tuple[Share, Share]:
     """(to fit on, held out): two views of the same data, each read in a pass of its own."""
