@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from command_server import Outcome, run
+from labelled import labels_of
 from theodolite.features.store import FeatureStore
 from theodolite.guard import Guard
 
@@ -26,10 +27,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images in three class folders, an archive of images, and a guard fitted on the folders."""
     folder = tmp_path_factory.mktemp("small")
     rng = np.random.default_rng(0)
-    for index in range(240):
-        place = folder / "images" / "abc"[index % 3]
+    pictures = rng.integers(0, 256, (240, 8, 8), dtype=np.uint8)
+    for index, label in enumerate(labels_of(pictures)):
+        place = folder / "images" / "abc"[label]
         place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(place / f"{index}.png")
+        Image.fromarray(pictures[index]).save(place / f"{index}.png")
     np.savez(folder / "more.npz", images=rng.integers(0, 256, (50, 8, 8), dtype=np.uint8))
     cache = {"THEODOLITE_CACHE": str(folder / "cache")}
     fitted = run("fit", *MODEL, "--data", folder / "images", "-o", folder / "guard.safetensors", env=cache)
@@ -83,7 +85,7 @@ def test_a_store_and_its_images_get_the_same_scores(folder: Path, tmp_path: Path
 
 
 def test_single_images_several_paths_and_a_limit(folder: Path) -> None:
-    image = folder / "images" / "a" / "0.png"
+    image = next((folder / "images" / "a").iterdir())
     out = run("score", *MODEL, folder / "guard.safetensors", image, folder / "more.npz", "--limit", "10")
     assert out.code == 0, out.err
     assert "of 11 flagged" in out.out

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from labelled import labels_of
 from made_guards import clusters, head
 from theodolite import KNN, ODIN, Energy
 from theodolite.core.errors import InputError
@@ -24,7 +25,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("THEODOLITE_CACHE", str(tmp_path / "cache"))
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (200, 8, 8), dtype=np.uint8)
-    np.savez(tmp_path / "train.npz", images=images, labels=np.arange(200) % 3)
+    np.savez(tmp_path / "train.npz", images=images, labels=labels_of(images))
     np.savez(tmp_path / "val.npz", images=rng.integers(0, 256, (60, 8, 8), dtype=np.uint8))
     return tmp_path
 
@@ -74,7 +75,7 @@ def test_parts_are_one_data_set(data: Path) -> None:
     assert parted.fitted_on == whole.fitted_on
 
 
-def test_labels_that_agree_too_little_or_too_well_are_told(data: Path) -> None:
+def test_labels_that_do_not_agree_are_refused_unless_forced(data: Path) -> None:
     store = extract(data / "train.npz", MODEL)
     (features, _, _) = next(iter(store))
     answers = store.head(features).argmax(dim=1).numpy()
@@ -82,14 +83,15 @@ def test_labels_that_agree_too_little_or_too_well_are_told(data: Path) -> None:
         images = file["images"]
     np.savez(data / "learnt.npz", images=images, labels=answers)
     np.savez(data / "foreign.npz", images=images, labels=(answers + 1) % 3)
-    learnt, foreign = (fit_guard(data / f"{name}.npz", MODEL) for name in ("learnt", "foreign"))
-    assert learnt.agreement == 1
-    assert [note.split(",")[0] for note in learnt.notes] == ["if the classifier was trained on this data"]
-    assert foreign.agreement == 0
-    assert [note.split(",")[0] for note in foreign.notes] == ["a folder's labels number its own sub-folders"]
-    apart = fit_guard(data / "learnt.npz", MODEL, calibration=data / "val.npz")
-    assert apart.notes == ()
-    assert fit_guard(data / "val.npz", MODEL, calibration_share=0.5).agreement is None
+    with pytest.raises(InputError, match=r"gives 0\.0 % of the labels, hardly more than by chance.*--force"):
+        fit_guard(data / "foreign.npz", MODEL)
+    forced = fit_guard(data / "foreign.npz", MODEL, force=True)
+    assert forced.agreement == 0
+    assert [note.split(",")[0] for note in forced.notes] == ["the classifier gives 0.0 % of the labels"]
+    learnt = fit_guard(data / "learnt.npz", MODEL, calibration=data / "val.npz")
+    assert (learnt.agreement, learnt.notes) == (1, ())
+    unlabelled = fit_guard(data / "val.npz", MODEL, calibration=data / "train.npz")
+    assert (unlabelled.agreement, unlabelled.notes) == (None, ())
 
 
 def test_what_cannot_be_is_refused_before_any_picture_is_looked_at(data: Path) -> None:

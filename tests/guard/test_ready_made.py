@@ -1,4 +1,4 @@
-"""The ready-made ImageNet guard: small, without the head, and right about pictures anyone can look at."""
+"""The ready-made ImageNet guards: small, without the head, and right about pictures anyone can look at."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from rich.console import Console
 from safetensors import safe_open
+from safetensors.torch import load_file
 
 from theodolite.cli.demo import _photos as photos_or_reason
 from theodolite.core.errors import InputError, MissingExtraError
 from theodolite.demo.photos import GUARD, judge, judge_photos
-from theodolite.guard import Guard
-from theodolite.guard.storage import find, ready_made
+from theodolite.detectors import RECOMMENDED, RelativeEnergy
+from theodolite.guard import Calibration, Guard
+from theodolite.guard.storage import GuardParts, find, inspect_file, ready_made
 from theodolite.report.contact_sheet import Judged, contact_sheet, save_sheet
+from theodolite.report.p_values import p_value_text
+
+BESIDE = "imagenet-lite0-ora"
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +31,55 @@ def guard() -> Guard:
     return Guard.load(GUARD)
 
 
-def test_the_file_is_small_and_holds_no_weights() -> None:
-    assert ready_made() == [GUARD]
-    assert find(GUARD).stat().st_size < 300_000
-    with safe_open(find(GUARD), framework="np") as file:
+def test_the_files_are_small_and_hold_no_weights() -> None:
+    assert ready_made() == [GUARD, BESIDE]
+    assert find(GUARD).stat().st_size < 4_000_000
+    assert find(BESIDE).stat().st_size < 100_000
+    with safe_open(find(BESIDE), framework="np") as file:
         assert sorted(file.keys()) == ["calibration.scores", "detector.centres"]
+    with safe_open(find(GUARD), framework="np") as file:
+        covariance = ["detector.metric_directions", "detector.metric_floor", "detector.metric_variances"]
+        assert sorted(file.keys()) == ["calibration.scores", "detector.mean", *covariance]
+        assert file.get_tensor(covariance[0]).dtype == np.float16
+
+
+def test_the_recommended_score_is_the_one_that_is_shipped() -> None:
+    for name, detector in ((GUARD, RECOMMENDED), (BESIDE, "ora")):
+        content = inspect_file(name).content
+        assert isinstance(content, GuardParts)
+        assert content.detector.name == detector
+        assert content.head is None
+        assert len(content.calibration) == 3_000
+
+
+def test_half_precision_is_of_the_file_only(guard: Guard, tmp_path: Path) -> None:
+    """What is worked with, and what is saved again, has the precision of a detector just fitted."""
+    assert isinstance(guard.detector, RelativeEnergy)
+    assert guard.detector.metric_directions.dtype == torch.float64
+    guard.save(tmp_path / "again.safetensors", with_head=False)
+    with safe_open(tmp_path / "again.safetensors", framework="pt") as file:
+        directions = file.get_tensor("detector.metric_directions")
+    assert torch.equal(directions, guard.detector.metric_directions)
+
+
+def test_the_small_file_scores_as_the_exact_covariance_does(guard: Guard, data_root: Path) -> None:
+    """The bound that the file was made to keep on ID images also holds on textures; nothing else changes."""
+    stored = {
+        name: load_file(data_root / "imagenet-lite0" / f"{name}.safetensors")["features"]
+        for name in ("id_fit", "id_test", "textures")
+    }
+    exact = RelativeEnergy().fit(stored["id_fit"], head=guard.head)
+    for name in ("id_test", "textures"):
+        truth, scores = (detector.score(stored[name]) for detector in (exact, guard.detector))
+        assert float(((scores - truth) / truth).abs().max()) < 1e-4
+    flagged = [
+        float(calibration.is_ood(detector.score(stored["textures"])).double().mean())
+        for detector in (exact, guard.detector)
+        for calibration in [Calibration(detector.score(stored["id_test"]))]
+    ]
+    assert flagged == pytest.approx([0.7908, 0.7908], abs=1e-3)
+    beside = Guard.load(BESIDE).verdicts(stored["textures"])
+    assert float(np.mean(np.asarray(beside.is_ood))) == pytest.approx(0.6067, abs=1e-3)
 
 
 def test_it_knows_a_cat_from_gravel(guard: Guard) -> None:
@@ -58,11 +108,14 @@ def test_other_weights_are_refused(guard: Guard, monkeypatch: pytest.MonkeyPatch
 
 def test_the_sheet_shows_every_picture_with_class_angle_and_verdict(tmp_path: Path) -> None:
     noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60), dtype=np.uint8))
-    judged = [Judged(noise, f"picture {i}", f"class {i}", f"{i}.5°", 0.01 * i, i % 2 == 0) for i in range(8)]
+    judged = [
+        Judged(noise, f"picture {i}", f"class {i}", f"{i}.5°", 1 / (i + 3), i % 2 == 0) for i in range(8)
+    ]
     figure = contact_sheet(judged, title="the title", caption="the caption")
     said = {text.get_text() for panel in figure.axes for text in panel.texts}
     for index in range(8):
-        assert {f"class {index}", f"{index}.5°   p = {0.01 * index:.3f}", f"picture {index}"} <= said
+        words = f"class {index}", f"{index}.5°   p = {p_value_text(1 / (index + 3))}", f"picture {index}"
+        assert set(words) <= said
     assert {"ID", "OOD"} <= said
     assert {text.get_text() for text in figure.texts} == {"the title", "the caption"}
     path = save_sheet(figure, tmp_path / "deep" / "sheet.png")
@@ -86,4 +139,12 @@ def test_the_demo_writes_the_sheet(guard: Guard, tmp_path: Path, monkeypatch: py
     photos = judge_photos(tmp_path)
     assert photos.sheet == tmp_path / "contact-sheet.png"
     assert photos.sheet.is_file()
-    assert "18 pictures of scikit-image: 12 flagged as OOD" in photos.line
+    assert "18 pictures of scikit-image: 11 flagged as OOD" in photos.line
+
+
+def test_only_angles_are_in_degrees(guard: Guard) -> None:
+    grey = {"grey": Image.new("RGB", (256, 256), "grey")}
+    (said,) = (entry.score for entry in judge(guard, grey))
+    assert said == f"{float(said):#.3g}"
+    (angle,) = (entry.score for entry in judge(Guard.load(BESIDE), grey))
+    assert angle.endswith("°")

@@ -15,6 +15,7 @@ from torch import nn
 
 from theodolite import Energy, Guard, Head
 from theodolite.core.errors import InputError, ModelError
+from theodolite.data import open_source
 from theodolite.models import load_model
 from theodolite.models.checkpoint import read_state_dict
 
@@ -185,10 +186,21 @@ def test_tables_are_no_features() -> None:
     pandas = pytest.importorskip("pandas")
     numbers = np.random.default_rng(0).standard_normal((300, 4)).astype("float32")
     table, head = pandas.DataFrame(numbers), Head(torch.randn(3, 4))
-    guard = Guard.fit(numbers, head=head, detector=Energy())
+    guard = Guard.fit(numbers[:200], head=head, detector=Energy(), calibration=numbers[200:])
     with pytest.raises(InputError, match=r"features is a DataFrame of pandas: .*features\.to_numpy\(\)"):
         Guard.fit(table, head=head)
     with pytest.raises(InputError, match="inputs is a DataFrame of pandas"):
         guard.verdicts(table)
     with pytest.raises(InputError, match=r"labels is a Series of pandas.*labels\.to_numpy\(\)"):
         Guard.fit(numbers, pandas.Series(np.arange(300) % 3), head=head)
+    with pytest.raises(InputError, match="data is a DataFrame of pandas"):
+        open_source(table)
+
+
+# ---------------------------------------------------------------------- data
+
+
+def test_an_address_is_no_data() -> None:
+    for address in ("https://example.org/pictures.zip", "s3://bucket/pictures"):
+        with pytest.raises(InputError, match="is a web address, and nothing is fetched from it"):
+            open_source(address)

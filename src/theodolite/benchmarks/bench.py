@@ -18,6 +18,7 @@ from PIL import Image
 from ..core.errors import InputError
 from ..core.places import cache_folder, data_root
 from ..data import ImageSource, as_picture
+from ..data.orientation import upright
 from ..detectors.spec import parse_specs
 from ..features.settings import Running
 from .extraction import Extraction
@@ -61,7 +62,8 @@ class BenchSettings:
     """Where things lie and how models run; none of it decides what is measured.
 
     ``weights`` are checkpoints of models by the name they are given under; ``root`` is the folder of all data
-    sets, ``cache`` that of kept features and scores; ``command`` is what the result says made it.
+    sets, ``cache`` that of kept features and scores; ``command`` is what the result says made it. ``repair``
+    and ``verify`` are as in `ExtractionSettings`.
     """
 
     weights: Mapping[str, Path] = field(default_factory=dict)
@@ -70,6 +72,8 @@ class BenchSettings:
     running: Running = field(default_factory=Running)
     command: str | None = None
     watcher: Watcher = field(default_factory=Unwatched)
+    repair: bool = False
+    verify: bool = False
 
     @property
     def place(self) -> Path:
@@ -144,6 +148,8 @@ class _Gatherer:
             running=self.settings.running,
             say=lambda text: watcher.say(f"{name}, {text}"),
             progress=partial(watcher.extracting, name),
+            repair=self.settings.repair,
+            verify=self.settings.verify,
         )
         return extraction.subject(name, self.settings.weights.get(name))
 
@@ -155,7 +161,7 @@ class _Gatherer:
             part = next((part for part in self.protocol.sets if part.name == data_set), None)
             self._sources[data_set] = None if part is None else part.open(self.root)
         source = self._sources[data_set]
-        return None if source is None else as_picture(source[row].image)
+        return None if source is None else upright(as_picture(source[row].image))
 
 
 def _is_folder(name: str | BenchProtocol) -> bool:

@@ -44,6 +44,8 @@ class Extraction:
     running: Running = field(default_factory=Running)
     say: Say = lambda _: None
     progress: Progress = lambda _name, _done, _total: None
+    repair: bool = False
+    verify: bool = False
 
     def subject(self, spec: str, weights: Path | None = None) -> Subject:
         """The subject of a model by its spec, which is loaded only if pictures have to be looked at."""
@@ -83,7 +85,7 @@ class Extraction:
                 folder / part.name,
                 name=str(part.path or part.name),
                 weights_file=None if weights is None else str(weights),
-                settings=ExtractionSettings(running=self.running),
+                settings=ExtractionSettings(repair=self.repair, verify=self.verify, running=self.running),
                 progress=partial(self.progress, part.name),
             )
             sets[part.name] = StoreSet(folder / part.name)

@@ -19,6 +19,7 @@ class Negatives:
 
     def __init__(self, source: ImageSource) -> None:
         self.source = source
+        self.from_arrays = getattr(source, "from_arrays", False)
 
     def __len__(self) -> int:
         return len(self.source)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..core.errors import InputError
 from ..data import ImageSource, open_source
+from ..data.opening import require_named
 from ..detectors.spec import Settings
 from .feature_sets import AVERAGE, FIT, TEST
 from .locate import Located, locate
@@ -153,6 +154,8 @@ def own_protocol(
     *, test: str, fit: str | None, ood: Mapping[str, str], kind: str | None = None, name: str = OWN
 ) -> Protocol:
     """A protocol of one's own folders. Without ``fit`` the detectors would be judged on what they learnt."""
+    for path in (test, *([] if fit is None else [fit]), *ood.values()):
+        require_named(path)
     if not ood:
         raise InputError("no OOD set is given: pass --ood NAME=DIR at least once")
     if fit is None:

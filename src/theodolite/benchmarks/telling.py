@@ -20,7 +20,7 @@ from torch import Tensor
 from ..core.arrays import Array, FloatArray, as_tensor
 from ..core.code import code_behind
 from ..core.errors import FormatError
-from ..core.files import write_bytes
+from ..core.files import read_json, write_bytes
 from ..core.plain import from_plain, to_plain
 from ..detectors import ORA, Detector
 from ..evaluation import Evaluation
@@ -179,6 +179,6 @@ def _read(place: Path | None) -> list[TellingSample] | None:
     if place is None or not place.is_file():
         return None
     try:
-        return from_plain(list[TellingSample], json.loads(place.read_bytes()))
-    except (ValueError, FormatError):
+        return from_plain(list[TellingSample], read_json(place))
+    except FormatError:
         return None  # damaged: found again and replaced

@@ -43,7 +43,17 @@ Autocast: TypeAlias = Annotated[bool, typer.Option("--autocast", help="Run the m
 ChannelsLast: TypeAlias = Annotated[
     bool, typer.Option("--channels-last", help="Channels-last memory layout; often faster.")
 ]
-Limit: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first samples.")]
+Limit: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--limit", min=1, help="A sample of so many, every class in proportion; always the same."),
+]
+Repair: TypeAlias = Annotated[
+    bool, typer.Option("--repair", help="Extract damaged shards of kept features again.")
+]
+Verify: TypeAlias = Annotated[
+    bool,
+    typer.Option("--verify", help="Read all pictures to see what changed, instead of trusting dates."),
+]
 AcceptCodeChange: TypeAlias = Annotated[
     bool,
     typer.Option("--accept-code-change", help="A python: model whose code has changed computes the same."),

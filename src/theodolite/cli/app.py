@@ -114,6 +114,6 @@ def _print_warning(
 ) -> None:
     """Warnings of ours are notes, without a place in the code."""
     if issubclass(category, TheodoliteWarning):
-        say(screen(), str(message), "yellow", title="note: ")
+        say(screen(stderr=True), str(message), "yellow", title="note: ")
     else:
         _foreign_warning(message, category, filename, lineno, file, line)

@@ -65,6 +65,8 @@ def bench(
     autocast: options.Autocast = False,
     channels_last: options.ChannelsLast = False,
     skip_unreadable: options.SkipUnreadable = False,
+    repair: options.Repair = False,
+    verify: options.Verify = False,
 ) -> None:
     """Measure scores on a protocol, next to the published values; an interrupted run goes on."""
     from ..benchmarks import BenchSettings, Intervals
@@ -92,6 +94,8 @@ def bench(
                 running=Running(device, workers, autocast, channels_last, skip_unreadable, batch_size),
                 command=command_line(data_root(root)),
                 watcher=watcher,
+                repair=repair,
+                verify=verify,
             ),
         )
     for table in metric_tables(result):

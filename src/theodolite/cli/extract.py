@@ -12,12 +12,19 @@ from ._console import say, screen
 
 
 def extract(
-    model: Annotated[str, typer.Option("--model", help="What model: timm:…, torchvision:…, python:…, …")],
-    data: Annotated[str, typer.Option("--data", help="Images: folder, list file, .npy/.npz, idx, …")],
+    data: Annotated[
+        str,
+        typer.Option("--data", help="Images: folder, list file, .npy/.npz, idx, …; or features in a file."),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the feature store.")],
+    model: Annotated[
+        str | None, typer.Option("--model", help="What model: timm:…, torchvision:…, python:…, …")
+    ] = None,
     weights: options.Weights = None,
     layer: options.Layer = None,
     kind: options.Kind = None,
+    holds: options.From = None,
+    head: options.HeadFile = None,
     dtype: Annotated[str, typer.Option("--dtype", help="float32, or float16 for half the disk.")] = "float32",
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
@@ -29,7 +36,8 @@ def extract(
     part: Annotated[
         str | None, typer.Option("--part", help="2/8: the second of eight parts, for one of eight machines.")
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Extract damaged shards again.")] = False,
+    repair: options.Repair = False,
+    verify: options.Verify = False,
 ) -> None:
     """Extract features into a store on disk; an interrupted run goes on where it stopped."""
     from .. import features
@@ -37,17 +45,18 @@ def extract(
 
     console = screen()
     settings = features.ExtractionSettings(
-        kind=kind,
+        kind=options.kind_of(kind, holds),
         part=part,
         limit=limit,
         layer=layer,
         dtype=dtype,
         repair=repair,
+        verify=verify,
         running=features.Running(device, workers, autocast, channels_last, skip_unreadable, batch_size),
     )
     with extracting(console) as progress:
         store = features.extract(
-            data, model, weights=weights, output=output, settings=settings, progress=progress
+            data, model, weights=weights, head=head, output=output, settings=settings, progress=progress
         )
     skipped = f", {len(store.skipped):,} unreadable left out" if store.skipped else ""
     dtype = store.manifest.recipe.dtype

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from ..core.errors import InputError
 from . import _options as options
+from ._console import say, screen
 
 if TYPE_CHECKING:
     from ..guard import FittedGuard
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 def fit(
     data: Annotated[
         list[str],
-        typer.Option("--data", help="In-distribution images, or a feature store; more than once for parts."),
+        typer.Option(
+            "--data",
+            help="In-distribution images, a feature store, or features (.npy, .npz, .parquet, .safetensors); "
+            "more than once for parts.",
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The guard: guard.safetensors.")],
     model: Annotated[
@@ -28,6 +32,8 @@ def fit(
     weights: options.Weights = None,
     layer: options.Layer = None,
     kind: options.Kind = None,
+    holds: options.From = None,
+    head: options.HeadFile = None,
     detector: Annotated[
         str | None,
         typer.Option("--detector", help="The score: `theodolite detectors`; options as in knn?k=50."),
@@ -35,7 +41,7 @@ def fit(
     shaping: Annotated[str | None, typer.Option("--shaping", help="Shape features first: react:80.")] = None,
     calibration_data: Annotated[
         str | None,
-        typer.Option("--calibration-data", help="Held-out ID images or store, instead of a share."),
+        typer.Option("--calibration-data", help="Held-out ID images or features, instead of a share."),
     ] = None,
     calibration_share: Annotated[
         float, typer.Option("--calibration-share", help="Share of the data held out to calibrate on.")
@@ -51,16 +57,23 @@ def fit(
     channels_last: options.ChannelsLast = False,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
+    repair: options.Repair = False,
+    verify: options.Verify = False,
+    accept_code_change: options.AcceptCodeChange = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Fit although the classifier hardly agrees with the labels."),
+    ] = False,
 ) -> None:
     """Fit a detector on in-distribution data, calibrate it on held-out data, and save the guard."""
     from ..features import ExtractionSettings, Running
+    from ..guard.calibration import FALSE_ALARM_RATE
     from ..guard.choice import choose_detector, nudge_note
     from ..guard.fitting import fit_guard
-    from ..guard.guard import FALSE_ALARM_RATE
     from ..models.class_names import read_names
     from ._progress import extracting
 
-    console = Console()
+    console = screen()
     require_place(output)
     running = Running(device, workers, autocast, channels_last, skip_unreadable, batch_size)
     names = None if class_names is None else read_names(class_names)
@@ -76,8 +89,18 @@ def fit(
             detector=chosen,
             class_names=names,
             false_alarm_rate=FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate,
-            settings=ExtractionSettings(kind=kind, limit=limit, layer=layer, running=running),
+            settings=ExtractionSettings(
+                kind=options.kind_of(kind, holds),
+                limit=limit,
+                layer=layer,
+                repair=repair,
+                verify=verify,
+                running=running,
+            ),
             progress=progress,
+            head=head,
+            force=force,
+            accept_code_change=accept_code_change,
         )
     fitted.guard.save(output)
     say_fitted(fitted, output, console)
@@ -87,24 +110,22 @@ def say_fitted(fitted: FittedGuard, output: Path, console: Console) -> None:
     """The guard in a paragraph: what it was fitted on, what it promises, what to look at."""
     guard, calibration = fitted.guard, fitted.guard.calibration
     low, high = calibration.rate_interval(guard.false_alarm_rate)
-    console.print(
+    say(
+        console,
         f"{guard.detector.record.title} fitted on {fitted.fitted_on:,} samples, calibrated on "
         f"{len(calibration):,}: score below {calibration.threshold(guard.false_alarm_rate):.4g} is OOD "
         f"(at most {100 * guard.false_alarm_rate:g} % false alarms on average; this guard, with probability "
         f"0.9, {100 * low:.1f} to {100 * high:.1f} %). Guard in {output}",
-        highlight=False,
-        soft_wrap=True,
     )
     if fitted.agreement is not None:
-        right = f"{100 * fitted.agreement:.1f} %"
-        console.print(f"the classifier agrees with {right} of the labels", highlight=False)
+        say(console, f"the classifier agrees with {100 * fitted.agreement:.1f} % of the labels")
     for note in fitted.notes:
         say_note(note, console)
 
 
 def say_note(note: str | None, console: Console) -> None:
     if note is not None:
-        console.print(f"[yellow]note:[/yellow] {escape(note)}", highlight=False, soft_wrap=True)
+        say(console, note, "yellow", title="note: ")
 
 
 def require_place(output: Path) -> None:

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
+from ..core.arrays import require_no_table
 from ..core.errors import InputError, UnreadableImageError
 from .hugging_face import HuggingFaceSource
 from .sample import Picture, Sample, content_of, from_array, from_tensor, line, plain, whole_label
@@ -60,6 +61,7 @@ def open_object(value: Any) -> TorchSource | HuggingFaceSource:
                 f"torch.utils.data.Subset(dataset, indices)"
             )
         value = value.dataset
+    require_no_table(value, "data")
     if hasattr(value, "features") and hasattr(value, "_fingerprint"):
         return HuggingFaceSource(value)
     if isinstance(value, IterableDataset) or not (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.addresses import is_address
 from ..core.errors import InputError
 from .formats import DataFormat, find_format, list_formats, recognise
 from .hugging_face import open_hub
@@ -35,10 +36,15 @@ def open_source(
     return known.open(path)
 
 
+def require_named(path: str | Path) -> None:
+    """Refuse an empty path, which would be the working directory."""
+    if not str(path).strip():
+        raise InputError("the data path is empty: name a folder or a file (. is the working directory)")
+
+
 def _existing(given: str | Path) -> Path:
     """A path that exists, or a pattern for names that exist."""
-    if not str(given).strip():
-        raise InputError("the data path is empty: name a folder or a file (. is the working directory)")
+    require_named(given)
     try:
         path = Path(given).expanduser()
         if path.exists():
@@ -49,6 +55,11 @@ def _existing(given: str | Path) -> Path:
         raise InputError(f"data path {str(given)!r:.200} cannot be looked up: {reason}") from error
     if matched:
         return path
+    if is_address(given):
+        raise InputError(
+            f"data {given} is a web address, and nothing is fetched from it: download it first; a data set "
+            f"of the Hugging Face hub is hf:OWNER/NAME"
+        )
     if "*" in path.name:
         raise InputError(f"no file matches {path} (looked from {Path.cwd()})")
     raise InputError(f"data path {path} does not exist (looked from {Path.cwd()})")

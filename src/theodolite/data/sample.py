@@ -77,7 +77,8 @@ def read_image(path: Path) -> Image.Image:
             heif.readable()  # a worker process has yet to teach Pillow
         if path.stat().st_size == 0:
             raise UnreadableImageError.of(str(path), "the file is empty")
-        with Image.open(path) as image:
+        # By its name Pillow would map an uncompressed TIFF, and mix up the pixels of one it has to turn.
+        with path.open("rb") as file, Image.open(file) as image:
             return plain(image)
     except UnreadableImageError:
         raise

@@ -89,7 +89,7 @@ def judge(guard: Guard, pictures: dict[str, Image.Image]) -> list[Judged]:
 
 def _score_text(guard: Guard, score: float) -> str:
     """An angle in degrees, any other score as a number."""
-    return f"{math.degrees(score):.1f}°" if isinstance(guard.detector, ORA) else f"{score:.3g}"
+    return f"{math.degrees(score):.1f}°" if isinstance(guard.detector, ORA) else f"{score:#.3g}"
 
 
 def _pictures() -> dict[str, Image.Image]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ..core.errors import InputError
 from ..core.places import cache_folder
 from ..data import ImageSource, open_source
+from ..data.opening import require_named
 from ..data.part import part_of
 from ..models import load_model
 from ..models.registry import names_model
@@ -46,6 +47,7 @@ def extract(
     checkpoint of your own in place of the model's. Features in a file (``.npy``, ``.npz``, ``.parquet``,
     ``.safetensors``) go into a store as they are, with their ``head``.
     """
+    require_named(data)
     settings = settings or ExtractionSettings()
     folder = _cached_folder if output is None else output
     if holds_features(data, settings.kind):

@@ -2,18 +2,81 @@
 
 from __future__ import annotations
 
-from ..core.errors import InputError
+import warnings
+from collections.abc import Sequence
+
+import torch
+
+from ..core.errors import InputError, TheodoliteWarning
+from ..models.identity import without_code
+from .manifest import EXIF
 from .store import FeatureStore
 
+# Share of the calibration data that may be known: a data set has a few pictures twice.
+_TOLERATED = 0.01
 
-def require_same_model(one: FeatureStore, other: FeatureStore) -> None:
-    """Refuse features of different weights, layers or preprocessing."""
+
+def require_same_model(one: FeatureStore, other: FeatureStore, *, accept_code_change: bool = False) -> None:
+    """Refuse features of different weights, layers or preprocessing, and of changed code unless accepted."""
     a, b = one.manifest.recipe, other.manifest.recipe
-    if (a.weights, a.layer, a.preprocess) != (b.weights, b.layer, b.preprocess):
+    if (a.weights, a.layer, without_code(a.preprocess)) != (b.weights, b.layer, without_code(b.preprocess)):
         raise InputError(
             f"{one.path} and {other.path} are of different models or preprocessing: {a.model} and {b.model}. "
             f"Extract both with the same one"
         )
+    if a.preprocess != b.preprocess and not accept_code_change:
+        raise InputError(
+            f"{one.path} and {other.path} are features of {a.model}, whose code changed in between, or is "
+            f"known in another way since version 0.1.0. If both are the features of one and the same "
+            f"computation, pass --accept-code-change (accept_code_change=True in Python); else extract again"
+        )
+    require_same_turn(str(one.path), a.orientation, other)
+    require_same_turn(str(other.path), b.orientation, one)
+
+
+def require_same_turn(other: str, orientation: str | None, store: FeatureStore) -> None:
+    """Refuse features of turned pictures beside those of pictures as they are stored.
+
+    Pictures that say nothing of an orientation are the same either way; version 0.1.0 took all as stored, and
+    what it took is not known to say nothing.
+    """
+    if orientation is None and store.turned:
+        raise InputError(
+            f"{store.path}: {store.turned:,} of its pictures were turned as their EXIF orientation says, but "
+            f"{other} is of version 0.1.0, which took pictures as stored, or does not know. Remedy: extract "
+            f"and fit again, both with this version"
+        )
+    if orientation == EXIF and store.manifest.recipe.orientation is None:
+        warnings.warn(
+            f"{store.path} was extracted by version 0.1.0, which took pictures as stored: if some are to be "
+            f"turned as their EXIF orientation says, their features do not compare with those of {other}. "
+            f"Remedy: extract it again",
+            TheodoliteWarning,
+            stacklevel=2,
+        )
+
+
+def require_unseen_pictures(fitted: Sequence[FeatureStore], held_out: Sequence[FeatureStore]) -> None:
+    """Refuse calibration data of which more than 1 % of the pictures is fitted on as well; warn of fewer.
+
+    Pictures are compared by their content, whatever they are called and wherever they lie. Stores of version
+    0.1.0 do not know it.
+    """
+    known = [contents for store in fitted if (contents := store.contents()) is not None]
+    asked = [contents for store in held_out if (contents := store.contents()) is not None]
+    if not known or not asked:
+        return
+    rows = torch.cat(asked)
+    count = int(torch.isin(rows, torch.cat(known)).sum())
+    if count == 0:
+        return
+    told = (
+        f"{count:,} of {len(rows):,} pictures to calibrate on are fitted on as well: scores of data they "
+        f"were fitted on promise nothing"
+    )
+    if count > _TOLERATED * len(rows):
+        raise InputError(f"{told}. Remedy: calibrate on other pictures, or leave the calibration data out")
+    warnings.warn(told, TheodoliteWarning, stacklevel=2)
 
 
 def require_same_classes(one: FeatureStore, other: FeatureStore) -> None:

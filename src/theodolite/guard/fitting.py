@@ -6,29 +6,37 @@ fitted.guard.save("guard.safetensors")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
+
+from torch import nn
 
 from ..core.errors import InputError
 from ..detectors import Detector
-from ..evaluation import head_accuracy
 from ..features.cached import open_features, require_data
+from ..features.importing import IMPORTED
 from ..features.settings import ExtractionSettings, Watch
 from ..features.store import FeatureStore, StoreParts
 from ..features.store_checks import require_labels, require_same_classes, require_same_model
-from .calibration import check_rate
-from .choice import choose_detector
-from .guard import CALIBRATION_SHARE, FALSE_ALARM_RATE, Guard
+from ..reference.head import Head
+from .agreement import Agreement, agreement
+from .calibration import FALSE_ALARM_RATE, check_rate
+from .choice import choose_detector, require_head
+from .fit_data import DataPaths, KnownData, of_arrays, require_no_head, require_nothing_of_pictures
+from .guard import CALIBRATION_SHARE, Guard
 from .holdout import check_share
+from .origin import Origin
 from .provenance import Provenance
 
-# Rows whose labels are compared with the head's answers.
-_LOOKED_AT = 10_000
-# Below this share of agreement head and labels most likely count different classes.
-_AGREES = 0.2
-# From this share on it may have been trained on them.
-_LEARNT = 0.99
+
+class Allowed(TypedDict, total=False):
+    """What the caller knows better: see `fit_guard`."""
+
+    head: Head | nn.Linear | str | Path | None
+    force: bool
+    accept_code_change: bool
 
 
 @dataclass(frozen=True)
@@ -57,71 +65,94 @@ def fit_guard(
     false_alarm_rate: float = FALSE_ALARM_RATE,
     settings: ExtractionSettings | None = None,
     progress: Watch = lambda _: None,
+    **allowed: Unpack[Allowed],
 ) -> FittedGuard:
-    """Fit a detector on in-distribution data, pictures or feature stores, and calibrate it on others.
+    """Fit a detector on in-distribution data, pictures or features, and calibrate it on others.
 
     Several paths are parts of one data set. A feature store knows its ``model``; pictures need one, and
     their features are kept in the cache. Without ``calibration`` data, a share is held out. ``detector`` is
     as for `Guard.fit`, ``class_names`` are by default the model's own.
+
+    Features in files (``.npy``, ``.npz``, ``.parquet``, ``.safetensors``, feature folders) have no model; a
+    score of logits needs their ``head``, also as a file. Of a feature folder ``id_fit`` is fitted on, and
+    calibrated on ``id_test`` where it is named for that.
+
+    A classifier that agrees with the labels no better than by chance, or far less than its features would
+    (see `agreement`), is refused; ``force=True`` fits all the same. Features that one model of your own gave
+    before and after a change of its code are taken for one model's with ``accept_code_change=True``.
     """
     check_rate(false_alarm_rate)
     check_share(calibration_share)
     chosen = choose_detector(detector)
-    named = [data] if isinstance(data, str | Path) else list(data)
-    _require_apart([*named, *([] if calibration is None else [calibration])], settings)
+    named = DataPaths.of(data, calibration, settings)
+    known: KnownData
+    if named.hold_features:
+        require_nothing_of_pictures(named, model, weights, settings)
+        known = of_arrays(named, allowed.get("head"))
+        require_head(chosen, known.fit.head)
+    else:
+        require_no_head(allowed.get("head"))
+        _require_apart(named.all, settings)
 
-    def opened(path: str | Path) -> FeatureStore:
-        return open_features(path, model, weights=weights, settings=settings, progress=progress)
+        def opened(path: str | Path) -> FeatureStore:
+            return open_features(path, model, weights=weights, settings=settings, progress=progress)
 
-    store = _together([opened(path) for path in named])
-    held_out = None if calibration is None else opened(calibration)
-    first = store.parts[0]
-    if held_out is not None:
-        require_same_model(first, held_out)
+        known = _of_stores(named, opened, weights, allowed.get("accept_code_change", False))
+    agreed = _agreed(known, force=allowed.get("force", False))
     guard = Guard.fit(
-        store,
-        head=store.head,
+        known.fit,
+        head=known.fit.head,
         detector=chosen,
-        calibration=held_out,
+        calibration=known.calibration,
         calibration_share=calibration_share,
-        class_names=store.class_names if class_names is None else class_names,
-        provenance=Provenance.of_store(first, weights),
+        class_names=known.class_names if class_names is None else class_names,
+        provenance=known.provenance,
+        origin=known.origin,
         false_alarm_rate=false_alarm_rate,
     )
-    fitted_on = len(store) - (len(guard.calibration) if held_out is None else 0)
-    agreement = head_accuracy(store.head, store, rows=_LOOKED_AT)
-    return FittedGuard(guard, fitted_on, agreement, _notes(agreement, own_share=held_out is None))
+    fitted_on = len(known.fit) - (len(guard.calibration) if known.calibration is None else 0)
+    return FittedGuard(guard, fitted_on, None if agreed is None else agreed.share, _notes(agreed))
 
 
-def _require_apart(paths: list[str | Path], settings: ExtractionSettings | None) -> None:
-    """Every path is named once and can be opened: both are known before the first picture is read."""
-    if not paths:
-        raise InputError("data is empty: name at least one path with in-distribution data")
-    if len({Path(path).resolve() for path in paths}) < len(paths):
-        raise InputError(
-            "the same data is named twice: parts to fit on, and data to calibrate on, must differ"
-        )
+def _of_stores(
+    named: DataPaths, opened: Callable[[str | Path], FeatureStore], weights: str | Path | None, accept: bool
+) -> KnownData:
+    """Stores of one model, as they are or extracted now."""
+    store = _together([opened(path) for path in named.fit], accept)
+    held_out = None if named.calibration is None else opened(named.calibration)
+    first = store.parts[0]
+    if held_out is not None:
+        require_same_model(first, held_out, accept_code_change=accept)
+    if first.manifest.recipe.model == IMPORTED:
+        return KnownData(store, held_out, store.class_names, origin=Origin.of_store(first))
+    return KnownData(store, held_out, store.class_names, Provenance.of_store(first, weights))
+
+
+def _require_apart(paths: Sequence[str | Path], settings: ExtractionSettings | None) -> None:
+    """Every path can be opened: it is known before the first picture is read."""
     for path in paths:
         require_data(path, settings)
 
 
-def _together(parts: list[FeatureStore]) -> StoreParts:
+def _together(parts: list[FeatureStore], accept_code_change: bool) -> StoreParts:
     """Parts of one model whose labels number the same classes, as one."""
     for part in parts:
-        require_same_model(parts[0], part)
+        require_same_model(parts[0], part, accept_code_change=accept_code_change)
         require_same_classes(parts[0], part)
         require_labels(part)
     return StoreParts(parts)
 
 
-def _notes(agreement: float | None, *, own_share: bool) -> tuple[str, ...]:
+def _agreed(known: KnownData, *, force: bool) -> Agreement | None:
+    """How far classifier and labels agree; refused where it is too little."""
+    if known.fit.head is None:
+        return None
+    agreed = agreement(known.fit.head, known.fit, len(known.fit))
+    if agreed is not None and agreed.problem is not None and not force:
+        raise InputError(f"{agreed.problem} To fit all the same: --force (force=True in Python)")
+    return agreed
+
+
+def _notes(agreed: Agreement | None) -> tuple[str, ...]:
     """What the classifier's agreement with the labels may mean."""
-    notes = []
-    if agreement is not None and agreement <= _AGREES:
-        notes.append("a folder's labels number its own sub-folders, not the model's classes")
-    if agreement is not None and agreement >= _LEARNT and own_share:
-        notes.append(
-            "if the classifier was trained on this data, new data scores lower, and more of it is flagged "
-            "than promised: then pass data it has not seen as --calibration-data"
-        )
-    return tuple(notes)
+    return () if agreed is None or agreed.problem is None else (agreed.problem,)

@@ -18,6 +18,7 @@ from ..core.errors import InputError
 from ..detectors import Detector
 from ..detectors._banked import Banked
 from ..features.store import FeatureStore, StoreParts
+from ..features.store_checks import require_unseen_pictures
 from ..reference.bank import sample_keys
 from ..reference.head import Head
 from ..reference.reference import Batch, Batches, batches
@@ -59,6 +60,7 @@ def require_unseen(detector: Detector, features: object, calibration: object) ->
         raise InputError(
             "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
         )
+    require_unseen_pictures(_stores(features), _stores(calibration))
     if not isinstance(detector, Banked) or detector.store is None:
         return
     if calibration is None or (
@@ -106,5 +108,9 @@ def in_share(ids: Tensor, share: float) -> Tensor:
 
 def _keys(data: object) -> set[str]:
     """The keys of the stores that data consists of."""
+    return {part.key for part in _stores(data)}
+
+
+def _stores(data: object) -> list[FeatureStore]:
     parts = data.parts if isinstance(data, StoreParts) else (data,)
-    return {part.key for part in parts if isinstance(part, FeatureStore)}
+    return [part for part in parts if isinstance(part, FeatureStore)]

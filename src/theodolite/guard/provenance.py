@@ -10,32 +10,48 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import InputError
+from ..features.manifest import EXIF
 from ..features.store import FeatureStore
+from ..features.store_checks import require_same_turn
 from ..models import LoadedModel, load_model
+from ..models.identity import knows_whole_file, without_code
 from ..models.registry import names_model
+
+_ACCEPT = "--accept-code-change (accept_code_change=True in Python)"
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The model whose features a guard was fitted on."""
+    """The model whose features a guard was fitted on.
+
+    ``orientation`` is ``exif`` if the pictures were turned as their EXIF orientation says; None if they were
+    taken as stored, as version 0.1.0 did, or if that is not known.
+    """
 
     model: str
     weights: str
     preprocess: str
     layer: str
     weights_file: str | None = None
+    orientation: str | None = None
 
     @classmethod
     def of_store(cls, store: FeatureStore, weights: str | Path | None = None) -> Provenance:
         """The model of a store's features; ``weights`` is where its checkpoint is now."""
         recipe = store.manifest.recipe
         file = store.manifest.weights_file if weights is None else str(Path(weights).resolve())
-        return cls(recipe.model, recipe.weights, recipe.preprocess, recipe.layer, file)
+        turned = None if recipe.orientation is None else EXIF
+        return cls(recipe.model, recipe.weights, recipe.preprocess, recipe.layer, file, turned)
 
     @classmethod
-    def of_model(cls, loaded: LoadedModel, layer: str) -> Provenance:
+    def of_model(cls, loaded: LoadedModel, layer: str, *, orientation: str | None = None) -> Provenance:
         """A model at hand, whose head is ``layer``."""
-        return cls(loaded.spec, loaded.digest, loaded.preprocess_id, layer)
+        return cls(loaded.spec, loaded.digest, loaded.preprocess_id, layer, orientation=orientation)
+
+    @property
+    def turns(self) -> bool:
+        """Whether pictures are to be turned upright, as those were that the guard knows."""
+        return self.orientation == EXIF
 
 
 def trusted_spec(provenance: Provenance, model: str | None) -> str:
@@ -50,18 +66,30 @@ def trusted_spec(provenance: Provenance, model: str | None) -> str:
     return provenance.model
 
 
-def load_trusted(provenance: Provenance, model: str | None, weights: str | Path | None) -> LoadedModel:
+def load_trusted(
+    provenance: Provenance,
+    model: str | None,
+    weights: str | Path | None,
+    *,
+    accept_code_change: bool = False,
+) -> LoadedModel:
     """A guard's own model, loaded and compared; its checkpoint is ``weights``, or lies where it was."""
     spec, file = trusted_spec(provenance, model), weights or provenance.weights_file
     if weights is None and file is not None and not Path(file).is_file():
         raise InputError(f"the checkpoint {file} is gone: say where it is with --weights")
     loaded = load_model(spec, weights=file)
-    require_model(provenance, loaded)
+    require_model(provenance, loaded, accept_code_change=accept_code_change)
     return loaded
 
 
-def require_model(provenance: Provenance | None, loaded: LoadedModel) -> None:
-    """Refuse a model other than the one whose features a guard knows."""
+def require_model(
+    provenance: Provenance | None, loaded: LoadedModel, *, accept_code_change: bool = False
+) -> None:
+    """Refuse a model other than the one whose features a guard knows.
+
+    ``accept_code_change``: the caller knows that a model of their own, whose code has changed, computes what
+    it did. Its weights and its preprocessing must be the same all the same.
+    """
     if provenance is None:
         return
     if provenance.weights != loaded.digest:
@@ -70,21 +98,49 @@ def require_model(provenance: Provenance | None, loaded: LoadedModel) -> None:
             f"sha256 {loaded.digest[:12]}…, expected {provenance.weights[:12]}…. "
             f"Remedy: pass the same checkpoint (--weights), or fit again"
         )
-    if provenance.preprocess != loaded.preprocess_id:
-        raise InputError(
-            f"{loaded.spec} prepares images as {loaded.preprocess_id!r}, but the guard was fitted on "
-            f"{provenance.preprocess!r}. Remedy: fit again"
-        )
-
-
-def require_store(provenance: Provenance | None, store: FeatureStore) -> None:
-    """Refuse features of another model than the one whose features a guard knows."""
-    recipe = store.manifest.recipe
-    made_by = (recipe.weights, recipe.layer, recipe.preprocess)
-    if provenance is None or made_by == (provenance.weights, provenance.layer, provenance.preprocess):
+    known, found = provenance.preprocess, loaded.preprocess_id
+    if known in (found, *loaded.former_ids):
         return
-    raise InputError(
-        f"{store.path} holds features of {recipe.model} ({recipe.layer}) with other weights, layer "
-        f"or preprocessing than the guard's {provenance.model} ({provenance.layer}). Remedy: extract with "
-        f"the guard's model"
+    if without_code(known) != without_code(found):
+        raise InputError(
+            f"{loaded.spec} prepares images as {found!r}, but the guard was fitted on {known!r}. "
+            f"Remedy: fit again"
+        )
+    if not accept_code_change:
+        raise InputError(_changed_code(f"the code of {loaded.spec}", known))
+
+
+def _changed_code(what: str, known: str) -> str:
+    if knows_whole_file(known):
+        return (
+            f"{what} cannot be compared with what the guard was fitted on: the guard, of version 0.1.0, knows "
+            f"it by its whole file, which has changed since. If nothing in it that the model or its "
+            f"preprocessing uses has, pass {_ACCEPT}; else fit again, and only what they use will count"
+        )
+    return (
+        f"{what} has changed since the guard was fitted: what the factory uses, in its own module or in one "
+        f"that it imports. If it computes the same as before, pass {_ACCEPT}; else fit again"
     )
+
+
+def require_store(
+    provenance: Provenance | None, store: FeatureStore, *, accept_code_change: bool = False
+) -> None:
+    """Refuse features of another model than the one whose features a guard knows."""
+    if provenance is None:
+        return
+    recipe = store.manifest.recipe
+    made_by = (recipe.weights, recipe.layer, without_code(recipe.preprocess))
+    if made_by != (provenance.weights, provenance.layer, without_code(provenance.preprocess)):
+        raise InputError(
+            f"{store.path} holds features of {recipe.model} ({recipe.layer}) with other weights, layer "
+            f"or preprocessing than the guard's {provenance.model} ({provenance.layer}). Remedy: extract with "
+            f"the guard's model"
+        )
+    if recipe.preprocess != provenance.preprocess and not accept_code_change:
+        raise InputError(
+            f"{store.path} holds features of {recipe.model} whose code was another, or is known in another "
+            f"way, than that of the guard's model. If both compute the same, pass {_ACCEPT}; else extract "
+            f"with the guard's model, or fit again"
+        )
+    require_same_turn("the guard", provenance.orientation, store)

@@ -61,7 +61,7 @@ def unreadable(path: Path, error: Exception) -> str:
     )
 
 
-def quantised(content: Mapping[str, object], path: Path) -> str | None:
+def quantised(content: Mapping[object, object], path: Path) -> str | None:
     """What is to be said of a state dict of integers; None where it has none."""
     found = next(
         (

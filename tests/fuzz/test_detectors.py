@@ -1,0 +1,142 @@
+"""Every score on whatever arrays and options there are: a score without NaN, or an error of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import theodolite as th
+from fuzzing import ArrayPlan, array_plans, cases
+from theodolite.core.errors import TheodoliteError
+from theodolite.detectors._options import option_kinds
+from theodolite.detectors.shaping import SHAPINGS
+
+NUMBERS: tuple[object, ...] = (
+    0, 1, 2, 3, 7, -1, 10**6, 2**70, 0.0, 0.5, 0.9, 1.0, 1e-300, 1e300, 1e-9, 50.0, 99.9, 100.0,
+    float("nan"), float("inf"), -0.5, True, False, None, "1", "maybe", "mean",
+)  # fmt: skip
+WORDS: tuple[object, ...] = (
+    "mean", "max", "min", "median", "predicted", "target", "sum-classes", "sum-extremes", "rms", "euclidean",
+    "mahalanobis", "oas", "none", "variance", "accuracy", "", "nonsense", None, 0, 1, 9,
+)  # fmt: skip
+TYPES = {bool: (True, False, "maybe", 1), str: WORDS}
+
+
+@st.composite
+def options_of(draw: st.DrawFn, name: str) -> dict[str, object]:
+    """Some options of a score, most of a type that it takes."""
+    constructor = type(th.create(name)).__init__
+    chosen: dict[str, object] = {}
+    for option, kinds in option_kinds(constructor).items():
+        if option in ("shaping", "store") or draw(st.integers(0, 2)):
+            continue
+        chosen[option] = draw(st.sampled_from(TYPES.get(kinds[0], NUMBERS)))
+    if draw(st.integers(0, 3)) == 0:
+        percent = draw(st.sampled_from((0, 1, 35, 80, 99.9, 100)))
+        chosen["shaping"] = f"{draw(st.sampled_from(sorted(SHAPINGS)))}:{percent}"
+    return chosen
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    options: dict[str, object]
+    width: int
+    classes: int
+    fit_rows: int
+    score_rows: int
+    fit: ArrayPlan
+    score: ArrayPlan
+    weight: ArrayPlan
+    bias: ArrayPlan
+    head: str
+    labels: str
+    streamed: bool
+    with_logits: bool
+
+
+@st.composite
+def detector_cases(draw: st.DrawFn) -> Case:
+    name = draw(st.sampled_from(th.list_detectors()))
+    return Case(
+        name=name,
+        options=draw(options_of(name)),
+        width=draw(st.sampled_from((1, 2, 3, 5, 8, 24))),
+        classes=draw(st.sampled_from((2, 3, 5))),
+        fit_rows=draw(st.sampled_from((0, 1, 2, 5, 12, 40, 200))),
+        score_rows=draw(st.sampled_from((0, 1, 2, 9, 40))),
+        fit=draw(array_plans()),
+        score=draw(array_plans()),
+        weight=draw(array_plans(ordinary=0.9)),
+        bias=draw(array_plans(ordinary=0.9)),
+        head=draw(st.sampled_from(("linear", "linear", "linear", "no bias", "cosine", "none"))),
+        labels=draw(
+            st.sampled_from(
+                ("right",) * 6 + ("none", "one class", "too large", "negative", "floats", "uneven")
+            )
+        ),
+        streamed=draw(st.booleans()),
+        with_logits=draw(st.booleans()),
+    )
+
+
+def make_head(case: Case) -> th.Head | None:
+    if case.head == "none":
+        return None
+    weight = case.weight.make(case.classes, case.width)
+    if case.head == "cosine":
+        return th.Head.cosine(weight)
+    bias = None if case.head == "no bias" else case.bias.make(case.classes, 1)[:, 0]
+    return th.Head(weight, bias)
+
+
+def make_labels(case: Case) -> Any:
+    labels = np.arange(case.fit_rows) % case.classes
+    return {
+        "right": labels,
+        "none": None,
+        "one class": labels * 0,
+        "too large": labels + 3,
+        "negative": labels - 1,
+        "floats": labels.astype(float),
+        "uneven": np.minimum(labels, 1).astype(np.uint8),
+    }[case.labels]
+
+
+def in_batches(features: Any, labels: Any) -> list[Any]:
+    parts = [slice(start, start + 7) for start in range(0, max(1, len(features)), 7)]
+    return [features[part] if labels is None else (features[part], labels[part]) for part in parts]
+
+
+def score_of(case: Case) -> Any:
+    detector = th.create(case.name, **case.options)
+    head, labels = make_head(case), make_labels(case)
+    features = case.fit.make(case.fit_rows, case.width)
+    if case.streamed:
+        detector.fit(in_batches(features, labels), head=head)
+    else:
+        detector.fit(features, labels, head=head)
+    rows = case.score.make(case.score_rows, case.width)
+    logits = None
+    if case.with_logits and head is not None and isinstance(rows, Tensor):
+        logits = head(torch.nan_to_num(rows.detach().to(torch.float64))).to(torch.float32)
+    return rows, detector.score(rows, logits)
+
+
+@given(detector_cases())
+@cases(bounded=500, long=16_000)
+def test_a_score_without_nan_or_an_error_of_ours(case: Case) -> None:
+    try:
+        rows, scores = score_of(case)
+    except TheodoliteError as error:
+        assert str(error), "an error says what is wrong"
+        return
+    assert scores.shape == (len(rows),)
+    assert isinstance(scores, Tensor) == isinstance(rows, Tensor)
+    assert not np.isnan(np.asarray(scores)).any()
