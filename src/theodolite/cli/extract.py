@@ -25,8 +25,6 @@ def extract(
     kind: options.Kind = None,
     holds: options.From = None,
     head: options.HeadFile = None,
-    holds: options.From = None,
-    head: options.HeadFile = None,
     dtype: Annotated[str, typer.Option("--dtype", help="float32, or float16 for half the disk.")] = "float32",
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
