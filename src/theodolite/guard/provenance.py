@@ -113,8 +113,8 @@ def require_model(
 def _changed_code(what: str, known: str) -> str:
     if knows_whole_file(known):
         return (
-            f"{what} cannot be compared with what the guard was fitted on: the guard, of version 0.1.0, knows "
-            f"it by its whole file, which has changed since. If nothing in it that the model or its "
+            f"{what} cannot be compared with what the guard was fitted on: the guard, of version 0.1.0, "
+            f"knows it by its whole file, which has changed since. If nothing in it that the model or its "
             f"preprocessing uses has, pass {_ACCEPT}; else fit again, and only what they use will count"
         )
     return (
@@ -134,8 +134,8 @@ def require_store(
     if made_by != (provenance.weights, provenance.layer, without_code(provenance.preprocess)):
         raise InputError(
             f"{store.path} holds features of {recipe.model} ({recipe.layer}) with other weights, layer "
-            f"or preprocessing than the guard's {provenance.model} ({provenance.layer}). Remedy: extract with "
-            f"the guard's model"
+            f"or preprocessing than the guard's {provenance.model} ({provenance.layer}). Remedy: extract "
+            f"with the guard's model"
         )
     if recipe.preprocess != provenance.preprocess and not accept_code_change:
         raise InputError(
