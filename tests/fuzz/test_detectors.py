@@ -135,7 +135,7 @@ def test_a_score_without_nan_or_an_error_of_ours(case: Case) -> None:
     try:
         rows, scores = score_of(case)
     except TheodoliteError as error:
-        assert str(error), "an error says what is wrong"
+        assert str(error), "an error says what is wrong"  # noqa: PT017
         return
     assert scores.shape == (len(rows),)
     assert isinstance(scores, Tensor) == isinstance(rows, Tensor)

@@ -68,8 +68,8 @@ def edit(old: str, new: str) -> None:
     sys.modules.pop("our_models", None)
 
 
-def scores(**known: bool) -> list[float | None]:
-    guard = Guard.load("guard.safetensors", model=MODEL, **known)
+def scores(*, accept_code_change: bool = False) -> list[float | None]:
+    guard = Guard.load("guard.safetensors", model=MODEL, accept_code_change=accept_code_change)
     return [row.score for rows in guard.score_paths("new.npz", model=MODEL) for row in rows]
 
 
@@ -166,9 +166,9 @@ def of_0_1_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules["small_models"] = known
 
 
-def old_scores(folder: Path, **known: bool) -> list[float | None]:
+def old_scores(folder: Path, *, accept_code_change: bool = False) -> list[float | None]:
     model, path = "python:small_models:Tiny?mean=0&size=8", sorted(OLD.glob("guard-*.safetensors"))[0]
-    guard = Guard.load(path, model=model, **known)
+    guard = Guard.load(path, model=model, accept_code_change=accept_code_change)
     return [row.score for rows in guard.score_paths(folder / "new.npz", model=model) for row in rows]
 
 

@@ -164,17 +164,17 @@ def _die_at_flush(count: int) -> None:
 
 def _fill_disk(name: str) -> None:
     """The bytes of one file go to a device that is always full: the error is the kernel's own."""
-    from theodolite.core import files
+    from theodolite.core import files, partial
 
-    real = files.partial_beside
+    real = partial.partial_beside
 
     def partial_beside(path: Path) -> Path:
-        partial = real(path)
+        beside = real(path)
         if path.name == name:
-            partial.symlink_to("/dev/full")
-        return partial
+            beside.symlink_to("/dev/full")
+        return beside
 
-    files.partial_beside = partial_beside
+    vars(files)["partial_beside"] = partial_beside
 
 
 if __name__ == "__main__":

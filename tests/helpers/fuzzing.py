@@ -30,7 +30,7 @@ def cases(bounded: int, long: int) -> Callable[[Test], Test]:
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
     )
-    return profile
+    return profile  # noqa: RET504
 
 
 # ---------------------------------------------------------------------- arrays
@@ -42,8 +42,8 @@ LAYOUTS = (
     "read only", "repeated", "masked", "matrix", "torch", "torch view", "torch with a gradient",
 )  # fmt: skip
 VALUES = (
-    "normal", "rectified", "constant columns", "duplicated rows", "one row for all", "zeros", "a row of zeros",
-    "offset", "far offset", "one outlier", "integers", "tiny differences", "a line", "mixed scales",
+    "normal", "rectified", "constant columns", "duplicated rows", "one row for all", "zeros",
+    "a row of zeros", "offset", "far offset", "one outlier", "integers", "tiny differences", "a line", "mixed scales",
 )  # fmt: skip
 _LARGEST = {"float16": 6e4, "bfloat16": 3e38, "float32": 3e38}
 SCALES = (1.0, 1e-3, 1e3, 1e-20, 1e20, 1e-30, 1e30, 1e-42, 3e38, 1e-160, 1e160, 1e-310, 1e308)
@@ -69,14 +69,14 @@ class ArrayPlan:
         return _laid_out(numbers, self.dtype, self.layout)
 
 
-def array_plans(*, ordinary: float = 0.7) -> st.SearchStrategy[ArrayPlan]:
+def array_plans(*, ordinary: float = 0.95) -> st.SearchStrategy[ArrayPlan]:
     """Mostly arrays that could be meant, the rest anything."""
     meant = st.builds(
         ArrayPlan,
         values=st.sampled_from(VALUES),
         scale=st.sampled_from(SCALES),
         dtype=st.sampled_from(FLOATS),
-        layout=st.sampled_from(LAYOUTS),
+        layout=st.sampled_from([layout for layout in LAYOUTS if layout != "masked"]),
         broken=st.none(),
         seed=st.integers(0, 2**16),
     )
@@ -89,7 +89,7 @@ def array_plans(*, ordinary: float = 0.7) -> st.SearchStrategy[ArrayPlan]:
         broken=st.sampled_from((None, np.nan, np.inf, -np.inf)),
         seed=st.integers(0, 2**16),
     )
-    return st.integers(0, 9).flatmap(lambda draw: meant if draw < 10 * ordinary else anything)
+    return st.integers(0, 99).flatmap(lambda draw: meant if draw < 100 * ordinary else anything)
 
 
 def _numbers(kind: str, rows: int, width: int, rng: np.random.Generator) -> Any:
