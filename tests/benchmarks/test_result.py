@@ -157,3 +157,56 @@ def test_a_metric_from_outside_is_in_every_view(
     assert RunResult.from_json(made.to_json()) == made
     with pytest.raises(InputError, match="a metric is called 'fpr80' already"):
         register_metric(Metric("fpr80", "other", True, "", lambda seen: fpr(seen, 0.7)))
+
+
+def test_samples_worth_a_look_follow_their_sets_by_name(tmp_path: Path) -> None:
+    """A set that is renamed keeps its scores in the cache, but not its name."""
+    moved = make_folder(tmp_path / "made")
+    settings = th.BenchSettings(cache=tmp_path / "cache")
+    th.bench(f"features:{moved}", detectors=["ora"], settings=settings)
+    (moved / "svhn.safetensors").rename(moved / "numbers.safetensors")
+    again = th.bench(f"features:{moved}", detectors=["ora"], settings=settings)
+    sets = {sample.data_set for sample in again.telling["made"]}
+    assert sets == {"id_test", *again.ood_names("made")}
+    assert "numbers" in sets
+
+
+def test_a_highlight_that_is_no_score_of_the_run_is_refused(folder: Path, tmp_path: Path) -> None:
+    settings = th.BenchSettings(cache=tmp_path)
+    with pytest.raises(InputError, match="no score of this run is called 'msp'"):
+        th.bench(f"features:{folder}", detectors=["msp"], highlight="msp", settings=settings)
+
+
+def test_a_picture_that_cannot_be_read_costs_nobody_the_run(folder: Path) -> None:
+    def broken(_set: str, _row: int) -> Any:
+        raise IndexError("no such picture")
+
+    made = run_bench(
+        [from_folder(folder)], parse_specs(["ora"]), title="", command="", highlight=Highlight("ORA", broken)
+    )
+    assert made.telling["made"]
+    assert all(sample.picture is None for sample in made.telling["made"])
+
+
+@pytest.mark.parametrize("name", ["id_test", "id_fit", "average"])
+def test_an_ood_set_cannot_stand_for_another(name: str) -> None:
+    """It would have taken the place of the ID data, or of the average, without a word."""
+    head = th.Head(np.eye(3, dtype=np.float32))
+    rows = th.ArraySet(np.ones((4, 3), dtype=np.float32))
+    with pytest.raises(InputError, match=f"cannot be called '{name}'"):
+        th.Subject("m", head, rows, rows, {name: rows})
+    with pytest.raises(InputError, match="no OOD set"):
+        th.Subject("m", head, rows, rows, {})
+
+
+def test_scores_of_ones_own_are_of_the_same_sets() -> None:
+    scores = np.arange(4.0)
+    for sets in ({"far": scores}, {"id_test": scores}, {"id_test": scores, "average": scores}):
+        with pytest.raises(InputError, match="expected the ID set 'id_test'"):
+            result_of_scores({"a": sets}, title="")
+    with pytest.raises(InputError, match="different sets"):
+        result_of_scores(
+            {"a": {"id_test": scores, "x": scores}, "b": {"id_test": scores, "y": scores}}, title=""
+        )
+    with pytest.raises(InputError, match="must not be negative"):
+        Intervals(10, seed=-1)

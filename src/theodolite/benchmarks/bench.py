@@ -98,8 +98,8 @@ def bench(
     each again behind every one of ``shapings``. ``highlight`` is the score that chooses the samples shown.
     """
     settings = settings or BenchSettings()
-    names = _models(protocol, models, settings.weights)
     chosen = None if _is_folder(protocol) else _protocol(protocol)
+    names = _models(protocol, models, settings.weights)
     parse = partial(parse_specs, detectors, shapings=shapings)
     gatherer = _Gatherer(chosen, settings)
     if chosen is None:

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -78,7 +79,7 @@ class ArraySet:
         digest = hashlib.sha256(f"{tuple(self.features.shape)} {self.features.dtype}".encode())
         for tensor in (self.features, self.labels):
             if tensor is not None:
-                digest.update(tensor.cpu().contiguous().numpy().tobytes())
+                digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
     @property

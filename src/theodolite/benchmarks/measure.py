@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..core.arrays import FloatArray
+from ..core.errors import InputError
 from ..core.plain import to_plain
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation, bootstrap_average, head_accuracy, list_metrics
@@ -29,6 +30,12 @@ class Intervals:
     replicates: int = 0
     level: float = 0.95
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.replicates < 0 or self.seed < 0:
+            raise InputError(
+                f"replicates and seed must not be negative, got {self.replicates} and {self.seed}"
+            )
 
     @property
     def bootstrap(self) -> Bootstrap:
@@ -95,6 +102,14 @@ def result_of_scores(
     intervals: Intervals | None = None,
 ) -> RunResult:
     """A result from scores of your own, by detector and set; the set called ``known`` is ID."""
+    for detector, sets in scores.items():
+        if known not in sets or AVERAGE in sets or len(sets) < 2:
+            raise InputError(
+                f"scores of {detector} are of the sets {', '.join(sets) or 'none'}: expected the ID set "
+                f"{known!r} and at least one other, none called {AVERAGE!r}"
+            )
+    if len({frozenset(sets) for sets in scores.values()}) > 1:
+        raise InputError("the detectors have scores of different sets: give each the same ones")
     found = Evaluation.of(scores, known=known)
     return RunResult(
         title=title,

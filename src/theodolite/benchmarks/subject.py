@@ -9,7 +9,7 @@ from pathlib import Path
 from ..core.errors import InputError
 from ..features.head_files import head_digest
 from ..reference.head import Head
-from .feature_sets import FIT, TEST, FeatureSet
+from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,13 @@ class Subject:
     folder: Path | None = None
 
     def __post_init__(self) -> None:
+        taken = sorted({FIT, TEST, AVERAGE} & set(self.ood))
+        if taken:
+            raise InputError(
+                f"{self.name}: an OOD set cannot be called {taken[0]!r}, which has a meaning of its own"
+            )
+        if not self.ood:
+            raise InputError(f"{self.name} has no OOD set: scores are judged against at least one")
         for name, rows in self.sets.items():
             if rows.width != self.head.width:
                 raise InputError(

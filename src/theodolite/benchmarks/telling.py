@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..core.arrays import Array, FloatArray, as_tensor
 from ..core.code import code_behind
-from ..core.errors import FormatError
+from ..core.errors import FormatError, InputError, did_you_mean
 from ..core.files import read_json, write_bytes
 from ..core.plain import from_plain, to_plain
 from ..detectors import ORA, Detector
@@ -96,6 +96,12 @@ def find_telling(
 ) -> list[TellingSample]:
     """The telling samples of a run by the score ``chosen``; kept on disk beside its scores."""
     if chosen not in found.metrics:
+        if chosen != DRAWN and chosen not in {spec.label for spec in scorer.specs}:
+            labels = [spec.label for spec in scorer.specs]
+            raise InputError(
+                f"no score of this run is called {chosen!r}{did_you_mean(chosen, labels)} It has: "
+                f"{', '.join(labels)}"
+            )
         return []
     place = _place(scorer, chosen)
     kept = _read(place)
@@ -103,7 +109,15 @@ def find_telling(
         kept = _found(scorer, found, chosen)
         if place is not None:
             write_bytes(place, json.dumps(to_plain(kept)).encode())
-    return [replace(sample, picture=picture(sample.data_set, sample.row)) for sample in kept]
+    return [replace(sample, picture=_picture(picture, sample)) for sample in kept]
+
+
+def _picture(picture: Picture, sample: TellingSample) -> Image.Image | None:
+    """The picture of a sample; one that is not there, or cannot be read, costs nobody the run."""
+    try:
+        return picture(sample.data_set, sample.row)
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _found(scorer: Scorer, found: Evaluation, chosen: str) -> list[TellingSample]:
@@ -170,8 +184,9 @@ def _place(scorer: Scorer, chosen: str) -> Path | None:
         return None
     digest = hashlib.sha256(code_behind("benchmarks.telling").encode())
     for label in dict.fromkeys((chosen, DRAWN)):
-        for name in scorer.subject.judged if label in specs else ():
-            digest.update(scorer.cache.path(specs[label], name).name.encode())
+        for name, rows in scorer.subject.judged.items() if label in specs else ():
+            kept = scorer.cache.path(specs[label], name).name
+            digest.update(f"{label}\0{name}\0{kept}\0{rows.class_names}\n".encode())
     return folder / f"telling-{digest.hexdigest()[:32]}.json"
 
 

@@ -11,8 +11,9 @@ from .tables import Table, csv_text, latex, long_table, markdown, metric_tables,
 from .tables.markdown import code, escaped
 
 
-def write_files(result: RunResult, folder: Path, name: str = "results") -> list[Path]:
+def write_files(result: RunResult, folder: str | Path, name: str = "results") -> list[Path]:
     """The result as JSON, CSV, Markdown and LaTeX; returns the paths."""
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / f"{name}.json", result.to_json())
     texts = {

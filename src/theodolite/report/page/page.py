@@ -102,4 +102,5 @@ class Page:
     @property
     def origin(self) -> dict[str, str]:
         """The provenance, then the digests of the features that were judged."""
-        return {**self.provenance, **({} if self.facts is None else self.facts.digests)}
+        digests = {} if self.facts is None else self.facts.digests
+        return {**self.provenance, **{f"sha256 of {name}": digest for name, digest in digests.items()}}

@@ -24,7 +24,7 @@ from .samples import sample_sections
 
 def write_pages(
     result: RunResult,
-    folder: Path,
+    folder: str | Path,
     *,
     id_name: str = ID_NAME,
     summary: Sequence[str] = (),
@@ -34,6 +34,7 @@ def write_pages(
 
     The options are those of `Page`.
     """
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in file_names(result)]
     for subject, path in zip(result.subject_names, paths, strict=True):
