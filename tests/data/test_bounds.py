@@ -59,14 +59,23 @@ def archive(path: Path, **members: bytes) -> Path:
 
 def packed_zeros(path: Path, count: int, head: bytes) -> int:
     """A zip archive whose one member is a head and then zeros, without ever holding them; its size."""
-    piece = bytes(2**24)
-    with (
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file,
-        file.open("images.npy", "w", force_zip64=True) as member,
-    ):
-        member.write(head)
-        for _ in range(count // len(piece)):
-            member.write(piece)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    start = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH)
+    # After a full flush nothing refers back: the same bytes unpack to the same zeros as often as they stand.
+    piece = bytes(2**26)
+    zeros = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
+    times = count // len(piece)
+    content = start + zeros * times + packer.flush()
+    checksum = zlib.crc32(head)
+    for _ in range(times):
+        checksum = zlib.crc32(piece, checksum)
+    sizes = (checksum, 2**32 - 1, 2**32 - 1, len("images.npy"), 20)
+    extra = struct.pack("<HHQQ", 1, 16, len(head) + times * len(piece), len(content))
+    local = b"PK\3\4" + struct.pack("<5H3I2H", 45, 0, 8, 0, 33, *sizes) + b"images.npy" + extra
+    entry = b"PK\1\2" + struct.pack("<6H3I5H2I", 45, 45, 0, 8, 0, 33, *sizes, 0, 0, 0, 0, 0)
+    entry += b"images.npy" + extra
+    end = b"PK\5\6" + struct.pack("<4H2IH", 0, 0, 1, 1, len(entry), len(local) + len(content), 0)
+    path.write_bytes(local + content + entry + end)
     return path.stat().st_size
 
 
@@ -153,13 +162,9 @@ def idx_header(*sizes: int) -> bytes:
 
 
 def gzipped_zeros(path: Path, head: bytes, count: int) -> int:
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    piece = bytes(2**24)
-    with path.open("wb") as file:
-        file.write(packer.compress(head))
-        for _ in range(count // len(piece)):
-            file.write(packer.compress(piece))
-        file.write(packer.flush())
+    """A gzip file of many members, each of the same zeros, packed once; its size."""
+    zeros = gzip.compress(bytes(2**26))
+    path.write_bytes(gzip.compress(head) + zeros * (count // 2**26))
     return path.stat().st_size
 
 
