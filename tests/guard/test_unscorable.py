@@ -88,7 +88,7 @@ def test_numbers_without_a_score_are_unscorable_too() -> None:
     guard = Guard.fit(features, labels, head=head(), detector="msp")
     rows = clusters(5, 1)[0].double()
     rows[2] = 1e308 * head().weight[0].double().sign()
-    with pytest.raises(InputError, match="scores hold NaN at index 2"):
+    with pytest.raises(InputError, match="MSP has no score for row 2"):
         guard.verdicts(rows)
     said = guard.verdicts(rows, unscorable="flag")
     assert torch.as_tensor(said.unscorable).tolist() == [False, False, True, False, False]

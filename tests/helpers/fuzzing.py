@@ -43,7 +43,8 @@ LAYOUTS = (
 )  # fmt: skip
 VALUES = (
     "normal", "rectified", "constant columns", "duplicated rows", "one row for all", "zeros",
-    "a row of zeros", "offset", "far offset", "one outlier", "integers", "tiny differences", "a line", "mixed scales",
+    "a row of zeros", "offset", "far offset", "one outlier", "integers", "tiny differences", "a line",
+    "mixed scales",
 )  # fmt: skip
 _LARGEST = {"float16": 6e4, "bfloat16": 3e38, "float32": 3e38}
 SCALES = (1.0, 1e-3, 1e3, 1e-20, 1e20, 1e-30, 1e30, 1e-42, 3e38, 1e-160, 1e160, 1e-310, 1e308)

@@ -120,9 +120,14 @@ def require_finite(values: Tensor, name: str, first_row: int = 0) -> None:
     bad = (~torch.isfinite(values)).reshape(len(values), -1).any(dim=1).nonzero().flatten()
     if len(bad) == 0:
         return
-    named = ", ".join(str(first_row + int(row)) for row in bad[:_MAX_ROWS_NAMED])
-    more = f" and {len(bad) - _MAX_ROWS_NAMED} more" if len(bad) > _MAX_ROWS_NAMED else ""
-    raise InputError(f"{name} hold NaN or infinity in row{'s' if len(bad) > 1 else ''} {named}{more}")
+    raise InputError(f"{name} hold NaN or infinity in {rows_named(bad + first_row)}")
+
+
+def rows_named(rows: Tensor) -> str:
+    """Row numbers in words: ``row 3``, ``rows 3, 17, 18, 19, 20 and 4 more``."""
+    named = ", ".join(str(int(row)) for row in rows[:_MAX_ROWS_NAMED])
+    more = f" and {len(rows) - _MAX_ROWS_NAMED} more" if len(rows) > _MAX_ROWS_NAMED else ""
+    return f"row{'s' if len(rows) > 1 else ''} {named}{more}"
 
 
 def as_labels(values: ArrayLike, rows: int, classes: int) -> Tensor:

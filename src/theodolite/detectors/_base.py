@@ -19,7 +19,7 @@ from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
 from ..reference.statistics import Needs
 from ._fitting import fit_many
 from ._options import CheckedOptions
-from ._precision import unit_view
+from ._precision import require_finite_state, require_scores, unit_view, within_float64
 from ._registry import OptionValue, Record
 from ._state import own_buffers, rebuild
 from ._storage import save
@@ -155,8 +155,10 @@ class Detector(CheckedOptions, nn.Module):
         try:
             self.head = None if reference.head is None else reference.head.twin()
             self.width = reference.statistics.width
-            self._fit(reference)
-            self._build()
+            with within_float64(self._name):
+                self._fit(reference)
+                require_finite_state(self)
+                self._build()
         except BaseException:
             # A fit that was refused leaves the detector as it was.
             self.__dict__.clear()
@@ -185,13 +187,19 @@ class Detector(CheckedOptions, nn.Module):
             given = None  # they belong to the features as they were before shaping
         if recording():
             return like(self._recorded(rows, given), features)
-        result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
-        for start, tile, tile_logits in self._tiles(rows, given):
-            result[start : start + len(tile)] = self._score_tile(tile, tile_logits)
+        result = self._scores(rows, given)
+        require_scores(result, self._name)
         return like(result, features)
 
     def forward(self, features: Tensor, logits: Tensor | None = None) -> Tensor:
         return self.score(features, logits)
+
+    def _scores(self, rows: Tensor, logits: Tensor | None) -> Tensor:
+        """Scores of checked rows; NaN where they overflowed: nothing is infinitely familiar."""
+        result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
+        for start, tile, tile_logits in self._tiles(rows, logits):
+            result[start : start + len(tile)] = self._score_tile(tile, tile_logits)
+        return result.masked_fill_(result == torch.inf, torch.nan)
 
     def _checked(self, features: ArrayLike) -> Tensor:
         if self.width is None:
@@ -227,12 +235,11 @@ class Detector(CheckedOptions, nn.Module):
         if logits is not None:
             whole = whole & torch.isfinite(logits).all(dim=1)
             logits = torch.where(whole[:, None], logits, 0).to(rows)
-        scores = self._score_tile(self._view(torch.where(whole[:, None], rows, 0)), logits)
-        return torch.where(whole, scores, torch.nan).to(rows.dtype)
+        scores = self._score_tile(self._view(torch.where(whole[:, None], rows, 0)), logits).to(rows.dtype)
+        return torch.where(whole & (scores != torch.inf), scores, torch.nan)
 
     def _score_tile(self, tile: Tensor, given: Tensor | None) -> Tensor:
-        """Scores of a tile; rows that float32 has no finite score for are worked again in float64, from the
-        features alone: logits that were given have float32's digits, too."""
+        """Scores of a tile; rows without a finite one in float32 are worked again in float64 from features."""
         scores = self._score(tile, self._logits(tile) if given is None else given)
         if tile.dtype == torch.float64 or not self.second_look:
             return scores

@@ -7,9 +7,14 @@ features spread by 0.47 and more), so ordinary rows are worked once.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import torch
+from torch import Tensor, nn
+
+from ..core.arrays import rows_named
+from ..core.errors import InputError
 from ..reference.head import Head, unit_rows
 
 # How many times ‖z − μ‖ the numbers may be that it is the difference of.
@@ -44,6 +49,38 @@ def blurred(distance: Tensor, reach: float) -> Tensor:
 def crowded(mean: Tensor) -> bool:
     """Whether unit rows with this mean differ so little that their float32 rounding matters."""
     return float(1 - mean.double().square().sum()) < _CROWDED
+
+
+_OUT_OF_RANGE = (
+    "numbers so large, or so small, that their squares and products leave the range of float64. Look for "
+    "what made them, or scale features and head"
+)
+
+
+@contextmanager
+def within_float64(name: str) -> Iterator[None]:
+    """Around a fit: what fails because numbers left the range of float64 is an error about them."""
+    try:
+        yield
+    except (torch.linalg.LinAlgError, OverflowError) as error:  # type: ignore[attr-defined]
+        raise InputError(f"{name} cannot be fitted: features or head hold {_OUT_OF_RANGE}") from error
+
+
+def require_finite_state(detector: nn.Module) -> None:
+    """Refuse a fit that learnt something that is not a number."""
+    for name, buffer in detector.named_buffers():
+        if buffer.is_floating_point() and not bool(torch.isfinite(buffer).all()):
+            raise OverflowError(f"{name} holds NaN or infinity")
+
+
+def require_scores(scores: Tensor, name: str) -> None:
+    """Refuse rows that have no score: legal features, with which float64 overflowed."""
+    lost = torch.isnan(scores)
+    if bool(lost.any()):
+        where = rows_named(lost.nonzero().flatten())
+        raise InputError(
+            f"{name} has no score for {where} of features: they or the head hold {_OUT_OF_RANGE}"
+        )
 
 
 def unit_view(rows: Tensor) -> Tensor:

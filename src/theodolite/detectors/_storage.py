@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..core.errors import FormatError, InputError, NotFittedError
+from ..core.errors import FormatError, InputError, NotFittedError, TheodoliteError
 from ..core.files import read_tensors, write_tensors
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..reference.head import Head
+from ._precision import require_finite_state
 from ._registry import OptionValue, create
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ class PackedDetector:
         }
 
     def unpack(self, *, head: Head | None = None) -> Detector:
-        """The fitted detector; a ``head`` given stands in for one left out of the tensors."""
+        """The fitted detector; a ``head`` given stands in for one left out of the tensors.
+
+        It scores a row once: parts that do not fit each other are found now, not when it is needed.
+        """
         detector = create(self.name, **self.options)
         stored = {name.removeprefix(_HEAD): self.tensors[name] for name in self.tensors if _of_head(name)}
         if stored:
@@ -90,8 +94,18 @@ class PackedDetector:
                 parent, _, leaf = name.rpartition(".")
                 module: torch.nn.Module = detector.get_submodule(parent)
                 module.register_buffer(leaf, tensor)
+        require_finite_state(detector)
         detector._build()
+        if not getattr(detector, "store", None):  # a bank on disk is compared with its own checksums
+            detector._scores(detector._checked(torch.zeros(1, self._checked_width(head))), None)
         return detector
+
+    def _checked_width(self, head: Head | None) -> int:
+        """The width, if the tensors bear it out."""
+        widest = max((tensor.numel() for tensor in self.tensors.values()), default=0)
+        if self.width != head.width if head is not None else not 0 < self.width <= widest:
+            raise FormatError(f"its width is {self.width}, which its tensors do not have")
+        return self.width
 
     def without_head(self) -> dict[str, Tensor]:
         """The detector's own tensors, for a file that has the head elsewhere."""
@@ -121,11 +135,14 @@ def read_detector(path: Path, tensors: Mapping[str, Tensor], description: JsonOb
 
 @contextmanager
 def undamaged(path: str | Path, remedy: str) -> Iterator[None]:
-    """Parts that are missing, of another type, or do not fit each other, are the file's fault."""
+    """Whatever fails while a detector is put together from parts of a file is the file's fault."""
     try:
         yield
-    except (KeyError, TypeError, AttributeError, FormatError) as error:
-        raise FormatError(f"{path} is damaged: {error}. Remedy: {remedy}") from error
+    except Exception as error:
+        if isinstance(error, TheodoliteError) and not isinstance(error, FormatError):
+            raise
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FormatError(f"{path} is damaged: {said}. Remedy: {remedy}") from error
 
 
 def _of_head(name: str) -> bool:

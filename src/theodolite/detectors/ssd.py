@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError
+from ..core.errors import FormatError, InputError
 from ..geometry.covariance import not_flat, scale_of
 from ..reference.bank import ALL_ROWS
 from ..reference.reference import Reference
@@ -95,7 +95,9 @@ class SSDPlus(Detector):
 
     def _build(self) -> None:
         self.exact_directions = crowded(self.mean)
-        self._classes = int(self.owner[-1]) + 1
+        self._classes = int(self.owner.max()) + 1
+        if not 0 <= int(self.owner.min()) <= int(self.owner.max()) < len(self.owner):
+            raise FormatError("owner numbers classes that have no direction")
 
     def _tile_rows(self, device: torch.device) -> int:
         return max(16, min(super()._tile_rows(device), 2**23 // max(1, self.factor.shape[1])))

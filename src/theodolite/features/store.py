@@ -153,9 +153,20 @@ class FeatureStore:
                 raise damaged_error(self.path, [index])
             self._checked[index] = identity
         tensors, description = read_tensors(path, SHARD_FORMAT, sealed=False)
-        names = from_plain(tuple[str, ...], description["names"], f"{path}: names")
+        names = from_plain(tuple[str, ...], description.get("names"), f"{path}: names")
+        features, labels = tensors.get("features"), tensors.get("labels")
+        shape = (self.manifest.shards[index].rows, self.width)
+        if features is None or features.shape != shape or features.dtype != self.dtype:
+            raise FormatError(f"{path} is damaged: no features {shape} of {self.dtype} are in it. {REPAIR}")
+        if (
+            labels is None
+            or labels.shape != shape[:1]
+            or labels.is_floating_point()
+            or len(names) != shape[0]
+        ):
+            raise FormatError(f"{path} is damaged: it holds no label and name for each row. {REPAIR}")
         ids = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
-        return Shard(tensors["features"], tensors["labels"], ids, names)
+        return Shard(features, labels, ids, names)
 
     def names(self) -> Iterator[str]:
         """The samples' own ids, in the order of the rows."""
@@ -189,7 +200,10 @@ class FeatureStore:
         if not path.is_file() or sha256(path) != self.manifest.head:
             raise FormatError(f"{path} is missing or damaged. {REPAIR}")
         tensors, description = read_tensors(path, HEAD_FORMAT, sealed=False)
-        return Head(tensors["weight"], tensors["bias"], unit_features=bool(description["unit_features"]))
+        unit = description.get("unit_features")
+        if "weight" not in tensors or "bias" not in tensors or not isinstance(unit, bool):
+            raise FormatError(f"{path} is damaged: it lacks weight, bias or unit_features. {REPAIR}")
+        return Head(tensors["weight"], tensors["bias"], unit_features=unit)
 
 
 class _Identity(NamedTuple):

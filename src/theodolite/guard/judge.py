@@ -101,10 +101,10 @@ class Judge(nn.Module):
         rows = self.detector._checked(features)
         whole = torch.isfinite(rows).all(dim=1)
         if bool(whole.all()):
-            return self.detector.score(rows)
+            return self.detector._scores(rows, None)
         scores = torch.full((len(rows),), torch.nan, dtype=as_float(rows[:0]).dtype, device=rows.device)
         if bool(whole.any()):
-            scores[whole] = self.detector.score(rows[whole])
+            scores[whole] = self.detector._scores(rows[whole], None)
         return scores
 
     def _apply(self, fn: Move, recurse: bool = True) -> Self:
