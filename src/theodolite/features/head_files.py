@@ -12,6 +12,8 @@ from ..reference.head import Head
 from .linear_probe import FORMAT as PROBE_FORMAT
 from .store import HEAD_FORMAT, FeatureStore, is_store
 
+# The files of a feature folder that we wrote ourselves.
+FOLDER_FORMAT = "theodolite-features/1"
 _DESCRIBED = "theodolite"
 
 
@@ -30,8 +32,8 @@ def read_head(path: str | Path) -> Head:
         raise FormatError(f"{place} holds {sorted(tensors)}, expected weight (C, D) and bias (C,)")
     if _DESCRIBED not in metadata:
         return Head(tensors["weight"], tensors.get("bias"))
-    sealed = PROBE_FORMAT in metadata[_DESCRIBED]
-    tensors, description = read_tensors(place, PROBE_FORMAT, HEAD_FORMAT, sealed=sealed)
+    sealed = any(known in metadata[_DESCRIBED] for known in (PROBE_FORMAT, FOLDER_FORMAT))
+    tensors, description = read_tensors(place, PROBE_FORMAT, FOLDER_FORMAT, HEAD_FORMAT, sealed=sealed)
     unit_features = description.get("unit_features") is True
     return Head(tensors["weight"], tensors.get("bias"), unit_features=unit_features)
 

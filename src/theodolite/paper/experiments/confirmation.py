@@ -26,6 +26,7 @@ from ...detectors import RECOMMENDED, detector_record, list_detectors
 from ...detectors.spec import parse_specs
 from ...evaluation import Evaluation, head_accuracy, list_metrics
 from ...features.capture import Capture
+from ...features.head_files import FOLDER_FORMAT
 from ...models.nets.convnet import ConvNet
 from ...models.nets.lenet import LeNet5
 from ...models.training import one_thread, train
@@ -39,7 +40,6 @@ NETWORKS: Mapping[str, Callable[[int], nn.Module]] = {"LeNet-5": LeNet5, "ConvNe
 RIVALS = ("ora", "fdbd")
 _TRAINED = 0.7
 _SPECS = (*list_detectors(), "ora?metric=mahalanobis", "ora?metric=mahalanobis&aggregate=mean")
-_FOLDER = "theodolite-features/1"
 
 
 @dataclass(frozen=True)
@@ -197,9 +197,9 @@ def _trained(task: Task, split: Split, make: Callable[[int], nn.Module], seed: i
             tensors = {"features": features_of(capture, images)}
             if name in split.labels:
                 tensors["labels"] = split.labels[name]
-            write_tensors(folder / f"{name}.safetensors", tensors, {"format": _FOLDER})
+            write_tensors(folder / f"{name}.safetensors", tensors, {"format": FOLDER_FORMAT})
         head = {"weight": capture.head.weight, "bias": capture.head.bias}
-        write_tensors(folder / HEAD, head, {"format": _FOLDER})
+        write_tensors(folder / HEAD, head, {"format": FOLDER_FORMAT})
     return from_folder(folder)
 
 
