@@ -239,7 +239,7 @@ class Detector(CheckedOptions, nn.Module):
         return torch.where(whole & (scores != torch.inf), scores, torch.nan)
 
     def _score_tile(self, tile: Tensor, given: Tensor | None) -> Tensor:
-        """Scores of a tile; rows without a finite one in float32 are worked again in float64 from features."""
+        """Scores of a tile; rows without a finite one in float32 are worked again in float64."""
         scores = self._score(tile, self._logits(tile) if given is None else given)
         if tile.dtype == torch.float64 or not self.second_look:
             return scores
