@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 MINIMUM := .venv-minimum
 
-.PHONY: demo test test-peers test-minimum speed clean
+.PHONY: demo test fuzz test-peers test-minimum speed clean
 
 demo: $(INSTALLED)
 	$(BIN)/theodolite demo
@@ -17,6 +17,10 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# More than 20,000 made-up inputs, files and command lines; `make test` tries some of them.
+fuzz: $(INSTALLED)
+	THEODOLITE_FUZZ=long OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/fuzz
 
 # The same scores in other libraries: pytorch-ood, faiss.
 test-peers: $(PEERS)

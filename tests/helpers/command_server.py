@@ -41,9 +41,11 @@ def run(
     interrupt_after: float | None = None,
     once: Path | None = None,
     full_disk: str | None = None,
+    folder: Path | None = None,
 ) -> Outcome:
     """Run one command to its end, or to the moment it is killed: so many seconds after it began, or after the
-    file ``once`` was there. The disk is full when the file called ``full_disk`` is written."""
+    file ``once`` was there. The disk is full when the file called ``full_disk`` is written. It runs in
+    ``folder``, by default where the tests do."""
     request = {
         "args": [str(arg) for arg in args],
         "env": env or {},
@@ -52,6 +54,7 @@ def run(
         "interrupt_after": interrupt_after,
         "once": None if once is None else str(once),
         "full_disk": full_disk,
+        "folder": None if folder is None else str(folder),
     }
     server = _server()
     assert server.stdin is not None
@@ -132,6 +135,8 @@ def _become(request: dict[str, Any]) -> None:
     from theodolite.cli.app import main
 
     os.environ.update(request["env"])
+    if request["folder"] is not None:
+        os.chdir(request["folder"])
     sys.argv = ["theodolite", *request["args"]]
     if request["kill_at_flush"] is not None:
         _die_at_flush(request["kill_at_flush"])

@@ -1,0 +1,166 @@
+"""Command lines of every sort: an answer or one paragraph of ours, never a traceback, never a signal.
+
+All commands but the demo, which trains networks.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from safetensors.torch import save_file
+
+import made_guards
+from command_server import run
+from fuzzing import cases
+from made_folders import make_folder
+from theodolite.cli.app import app
+
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+MODEL = "python:small_models:Tiny?mean=0&size=8"
+ODD = (
+    "", " ", "nonsense", "nan", "inf", "-1", "0", "1", "2.5", "1e999", "-0", "9" * 30, "9" * 5000, "true",
+    "é", "\udcff", "a\x07b", "[/b]", "[red]", "../..", "/dev/null", "/nowhere/at/all", "--help", "~", "*",
+    "guard.safetensors", "junk.safetensors", "junk.json", "images", "store", "features", "empty", "one.png",
+)  # fmt: skip
+FILES = (
+    "guard.safetensors",
+    "images",
+    "one.png",
+    "store",
+    "rows.npy",
+    "junk.safetensors",
+    "junk.json",
+    "empty",
+)
+MEANT: dict[str, tuple[str, ...]] = {
+    "--data": ("images", "images", "rows.npy", "store", "empty", "one.png"),
+    "--output": ("out", "out/deep", "out.csv", "out.safetensors", "images", "-"),
+    "--model": (MODEL, MODEL, "python:small_models:Nothing", "python:", "timm:nonsense", "resnet18", "ora"),
+    "--weights": ("junk.safetensors", "none"),
+    "--layer": ("fc", "0", "layer.9"),
+    "--kind": ("flat", "folder", "list", "cifar"),
+    "--head": ("features/head.safetensors", "junk.safetensors"),
+    "--from": ("features", "images", "other"),
+    "--dtype": ("float32", "float16", "float64"),
+    "--batch-size": ("1", "7", "100000"),
+    "--workers": ("0", "1"),
+    "--device": ("auto", "cpu", "cuda", "cuda:99", "nonsense"),
+    "--limit": ("1", "5", "100"),
+    "--part": ("1/2", "2/2", "3/2", "0/0", "a/b"),
+    "--detector": (
+        "ora", "knn?k=3", "msp", "energy?temperature=1e999", "neco?use_logit=maybe", "knn?k=", "ora+react:80",
+    ),
+    "--shaping": ("react", "react:80", "ash-s:101", "scale:nan"),
+    "--calibration-data": ("images", "rows.npy", "store"),
+    "--calibration-share": ("0.5", "1", "1e-9"),
+    "--class-names": ("junk.json", "names.txt"),
+    "--false-alarm-rate": ("0.05", "0.5", "1e-9", "1"),
+    "--format": ("csv", "jsonl", "parquet", "xml"),
+    "--epochs": ("1", "2"),
+    "--learning-rate": ("0.1", "1e30"),
+    "--rows": ("1", "64"),
+    "--seed": ("0", "7"),
+    "--classes": ("3", "100"),
+    "--test": ("store", "features"),
+    "--replicates": ("1", "5"),
+    "--id": ("images", "store"),
+    "--fit": ("images", "store"),
+    "--ood": ("images", "one.png", "empty"),
+    "--root": ("empty", "features"),
+    "--cache": ("cache", "junk.json"),
+}  # fmt: skip
+# Command lines that work, to begin from.
+GOOD = (
+    ("extract", "--model", MODEL, "--data", "images", "-o", "out"),
+    ("extract", "--data", "rows.npy", "--head", "features/head.safetensors", "-o", "out"),
+    ("fit", "--model", MODEL, "--data", "images", "-o", "out.safetensors", "--force"),
+    ("fit", "--data", "store", "-o", "out.safetensors", "--force"),
+    ("fit", "--data", "rows.npy", "--detector", "knn?k=3", "-o", "out.safetensors"),
+    ("score", "guard.safetensors", "rows.npy"),
+    ("score", "image-guard.safetensors", "images", "--model", MODEL, "-o", "out.csv"),
+    ("score", "image-guard.safetensors", "store", "one.png", "--model", MODEL),
+    ("inspect", "guard.safetensors"),
+    ("inspect", "store"),
+    ("probe", "store", "-o", "out", "--epochs", "1"),
+    ("bench", "features:features", "--detector", "msp", "-o", "out"),
+    ("reproduce", "aggregation", "--root", "empty", "-o", "out"),
+    ("data", "--root", "empty"),
+    ("models",),
+    ("detectors",),
+)
+
+
+@st.composite
+def command_lines(draw: st.DrawFn) -> tuple[str, ...]:
+    """A line that works, with up to three more options and up to two words changed, left out or doubled."""
+    words = list(draw(st.sampled_from(GOOD)))
+    options = COMMANDS[words[0]].params
+    for _ in range(draw(st.integers(0, 3)) if options else 0):
+        option = draw(st.sampled_from(options))
+        names = [name for name in option.opts if name.startswith("-")]
+        words += [draw(st.sampled_from(names))] if names else []
+        if not getattr(option, "is_flag", False):
+            meant = MEANT.get(option.opts[0], FILES)
+            words.append(draw(st.sampled_from(ODD if draw(st.integers(0, 4)) == 4 else meant)))
+    for _ in range(draw(st.integers(0, 2))):
+        place = draw(st.integers(1, max(1, len(words) - 1)))
+        change = draw(st.sampled_from(("odd", "drop", "double")))
+        here = words[place : place + 1]
+        words[place : place + 1] = {"odd": [draw(st.sampled_from(ODD))], "drop": [], "double": here * 2}[
+            change
+        ]
+    return tuple(words)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the words above name: pictures, features, guards, a store, and files that are none of them."""
+    folder = tmp_path_factory.mktemp("lines")
+    rng = np.random.default_rng(0)
+    for index in range(150):
+        place = folder / "images" / "abc"[index % 3]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(place / f"{index}.png")
+    shutil.copy(folder / "images" / "a" / "0.png", folder / "one.png")
+    np.save(folder / "rows.npy", made_guards.clusters(60, 1)[0].numpy())
+    made_guards.fitted(400).save(folder / "guard.safetensors")
+    make_folder(folder / "features")
+    save_file({"x": torch.zeros(3)}, folder / "junk.safetensors")
+    (folder / "junk.json").write_text("[1, {")
+    (folder / "names.txt").write_text("a\nb\nc\n")
+    (folder / "empty").mkdir()
+    environment = {"THEODOLITE_CACHE": str(folder / "cache")}
+    for words in (
+        ("extract", "--model", MODEL, "--data", "images", "-o", "store"),
+        ("fit", "--model", MODEL, "--data", "images", "-o", "image-guard.safetensors", "--force"),
+    ):
+        made = run(*words, env=environment, folder=folder)
+        assert made.code == 0, made.err
+    return folder
+
+
+def clear(folder: Path) -> None:
+    """Begin anew: what a line wrote would be in the way of the next."""
+    for path in folder.glob("out*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@given(line=command_lines())
+@cases(bounded=30, long=700)
+def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...]) -> None:
+    clear(folder)
+    outcome = run(*line, env={"THEODOLITE_CACHE": str(folder / "cache"), "COLUMNS": "120"}, folder=folder)
+    said = outcome.out + outcome.err
+    assert "Traceback" not in said, said
+    assert 0 <= outcome.code <= 9, (outcome.code, said)
+    if outcome.code == 2:
+        assert re.search(r"error|Usage|Error", said), said
