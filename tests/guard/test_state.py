@@ -112,7 +112,7 @@ def test_options_are_part_of_the_state() -> None:
         guard_of(0, "energy?temperature=2").load_state_dict(guard_of(0, "energy").state_dict())
 
 
-@pytest.mark.parametrize("name", ["calibration.sorted_scores", "rate", "threshold", "head.bias"])
+@pytest.mark.parametrize("name", ["calibration.sorted_scores", "rate", "head.bias"])
 def test_parts_that_do_not_fit_each_other_are_refused(name: str) -> None:
     guard, state = guard_of(0), guard_of(9).state_dict()
     before = guard.verdicts(new_rows())
@@ -170,7 +170,7 @@ def test_precision_and_moves() -> None:
     before = guard.verdicts(new_rows())
     for move in (guard.half, guard.double, guard.float, lambda: guard.to(torch.bfloat16)):
         move()
-        assert {guard.rate.dtype, guard.threshold.dtype} == {torch.float64}
+        assert guard.rate.dtype == torch.float64
         assert guard.calibration.sorted_scores.dtype == torch.float64
     for column, right in zip(guard.verdicts(new_rows()), before, strict=True):
         assert torch.equal(torch.as_tensor(column), torch.as_tensor(right))

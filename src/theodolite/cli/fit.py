@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ..core.errors import InputError
 from . import _options as options
+from ._calibration import interval_text, threshold_text
 from ._console import say, screen
 
 if TYPE_CHECKING:
@@ -46,6 +47,18 @@ def fit(
     calibration_share: Annotated[
         float, typer.Option("--calibration-share", help="Share of the data held out to calibrate on.")
     ] = 0.2,
+    per_class: Annotated[
+        bool,
+        typer.Option("--per-class", help="A threshold for every class with enough calibration data."),
+    ] = False,
+    class_minimum: Annotated[
+        int | None,
+        typer.Option(
+            "--class-minimum",
+            min=1,
+            help="Calibration samples that are enough for --per-class (default 100).",
+        ),
+    ] = None,
     class_names: Annotated[
         str | None, typer.Option("--class-names", help="A file with a name a line, or names with commas.")
     ] = None,
@@ -75,6 +88,8 @@ def fit(
 
     console = screen()
     require_place(output)
+    if class_minimum is not None and not per_class:
+        raise InputError("--class-minimum is of --per-class: add it, or leave both out")
     running = Running(device, workers, autocast, channels_last, skip_unreadable, batch_size)
     names = None if class_names is None else read_names(class_names)
     chosen = choose_detector(detector, shaping)
@@ -99,6 +114,7 @@ def fit(
             ),
             progress=progress,
             head=head,
+            per_class=class_minimum if per_class and class_minimum is not None else per_class,
             force=force,
             accept_code_change=accept_code_change,
         )
@@ -108,14 +124,13 @@ def fit(
 
 def say_fitted(fitted: FittedGuard, output: Path, console: Console) -> None:
     """The guard in a paragraph: what it was fitted on, what it promises, what to look at."""
-    guard, calibration = fitted.guard, fitted.guard.calibration
-    low, high = calibration.rate_interval(guard.false_alarm_rate)
+    guard, rate = fitted.guard, fitted.guard.false_alarm_rate
     say(
         console,
         f"{guard.detector.record.title} fitted on {fitted.fitted_on:,} samples, calibrated on "
-        f"{len(calibration):,}: score below {calibration.threshold(guard.false_alarm_rate):.4g} is OOD "
-        f"(at most {100 * guard.false_alarm_rate:g} % false alarms on average; this guard, with probability "
-        f"0.9, {100 * low:.1f} to {100 * high:.1f} %). Guard in {output}",
+        f"{len(guard.calibration):,}: score below {threshold_text(guard.calibration, rate)} is OOD "
+        f"(at most {100 * rate:g} % false alarms on average; {interval_text(guard.calibration, rate)}). "
+        f"Guard in {output}",
     )
     if fitted.agreement is not None:
         say(console, f"the classifier agrees with {100 * fitted.agreement:.1f} % of the labels")

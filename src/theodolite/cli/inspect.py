@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ._calibration import interval_text, threshold_text
 from ._console import clean, screen
 
 if TYPE_CHECKING:
@@ -95,15 +96,14 @@ def _detector_facts(packed: PackedDetector) -> Facts:
 
 def _guard_facts(guard: GuardParts) -> Facts:
     calibration, rate, names = guard.calibration, guard.false_alarm_rate, guard.class_names or ()
-    low, high = calibration.rate_interval(rate)
     origin = {} if guard.provenance is None else dataclasses.asdict(guard.provenance)
     return {
         **_detector_facts(guard.detector),
         "kind": "guard",
         "head": _head_fact(guard),
         "calibration": _calibration_fact(guard),
-        "threshold": f"{calibration.threshold(rate):.6g} at a false-alarm rate of {rate:g}",
-        "its own rate": f"between {100 * low:.1f} and {100 * high:.1f} % with probability 0.9",
+        "threshold": f"{threshold_text(calibration, rate)} at a false-alarm rate of {rate:g}",
+        "its own rate": interval_text(calibration, rate),
         "class names": " | ".join([*names[:5], *(["…"] if len(names) > 5 else [])]) or "none",
         **{
             name.replace("_", " "): origin[name]

@@ -39,6 +39,13 @@ def score(
     kind: options.Kind = None,
     holds: options.From = None,
     false_alarm_rate: options.FalseAlarmRate = None,
+    fdr: Annotated[
+        float | None,
+        typer.Option(
+            "--fdr",
+            help="Judge all samples together: of those flagged, at most this share in-distribution on average.",
+        ),
+    ] = None,
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
     device: options.Device = "auto",
@@ -68,7 +75,8 @@ def score(
     piped = str(output) == STANDARD_OUTPUT
     console = screen(stderr=piped)
     judge = Guard.load(guard, model=model, weights=weights, accept_code_change=accept_code_change)
-    summary = Summary(judge, judge.false_alarm_rate if false_alarm_rate is None else false_alarm_rate, _SHOWN)
+    rate = judge.false_alarm_rate if false_alarm_rate is None else false_alarm_rate
+    summary = Summary(judge, rate, _SHOWN, fdr)
     with open_sink(output, kind=file_format) as sink, progress_bar(console, "scoring") as show:
         for rows in judge.score_paths(
             paths,
@@ -77,6 +85,7 @@ def score(
             model=model,
             weights=weights,
             false_alarm_rate=false_alarm_rate,
+            fdr=fdr,
             unscorable=FLAG if flag_unscorable else RAISE,
             running=Running(device, workers, autocast, channels_last, skip_unreadable, batch_size),
             progress=show,

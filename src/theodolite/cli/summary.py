@@ -22,9 +22,10 @@ _NAMED = 5
 class Summary:
     """Counts of everything, and the few strangest rows: memory does not grow with the samples."""
 
-    def __init__(self, guard: Guard, false_alarm_rate: float, shown: int) -> None:
+    def __init__(self, guard: Guard, false_alarm_rate: float, shown: int, fdr: float | None = None) -> None:
         self.guard = guard
         self.false_alarm_rate = false_alarm_rate
+        self.fdr = fdr
         self.shown = shown
         self.verdicts: Counter[str] = Counter()
         self.strangest: list[PathVerdict] = []
@@ -43,7 +44,7 @@ class Summary:
     def add(self, rows: Sequence[PathVerdict]) -> None:
         self.verdicts.update(row.verdict for row in rows)
         judged = [row for row in rows if row.verdict in (ID, OOD)]
-        self.strangest = heapq.nsmallest(self.shown, [*self.strangest, *judged], key=_score)
+        self.strangest = heapq.nsmallest(self.shown, [*self.strangest, *judged], key=_strangeness)
         for row in rows:
             if row.verdict not in (ID, OOD):
                 names = self.unjudged.setdefault(row.verdict, [])
@@ -52,10 +53,10 @@ class Summary:
     def print(self, console: Console, output: Path | None) -> None:
         if self.strangest:
             console.print(self._table())
-        flagged, rate = self.verdicts[OOD], self.false_alarm_rate
+        flagged = self.verdicts[OOD]
         lines = [
             f"{flagged:,} of {self.count:,} flagged as OOD ({100 * flagged / max(1, self.count):.1f} %); "
-            f"of inputs like the calibration data about {100 * rate:g} % or fewer would be"
+            f"{self._promise()}"
         ]
         for verdict, names in self.unjudged.items():
             count = self.verdicts[verdict]
@@ -65,6 +66,12 @@ class Summary:
             lines.append(f"all rows in {output}")
         for line in lines:
             say(console, line)
+
+    def _promise(self) -> str:
+        if self.fdr is None:
+            rate = f"{100 * self.false_alarm_rate:g} %"
+            return f"of inputs like the calibration data about {rate} or fewer would be"
+        return f"of those flagged, on average at most {100 * self.fdr:g} % are like the calibration data"
 
     def _table(self) -> Table:
         title, shown = self.guard.detector.record.title, len(self.strangest)
@@ -83,7 +90,8 @@ class Summary:
         return table
 
 
-def _score(row: PathVerdict) -> float:
-    """The lower, the stranger; of equal p-values the lowest score comes first too."""
+def _strangeness(row: PathVerdict) -> tuple[float, float]:
+    """The lowest p-value comes first, and of equal ones the lowest score."""
+    assert row.p_value is not None
     assert row.score is not None
-    return row.score
+    return row.p_value, row.score

@@ -1,5 +1,6 @@
 """A detector with its head and its calibration, ready to give verdicts."""
 
+from .by_class import ClassCalibration
 from .calibration import Calibration
 from .ensemble import Ensemble
 from .fitting import FittedGuard, fit_guard
@@ -10,6 +11,7 @@ from .verdicts import PathVerdict, Verdicts
 
 __all__ = [
     "Calibration",
+    "ClassCalibration",
     "Ensemble",
     "FittedGuard",
     "Guard",

@@ -22,6 +22,7 @@ from ..core.errors import InputError
 from ..detectors import Detector
 from ..reference.head import Head
 from ..reference.reference import Batches, batches
+from .by_class import AT_LEAST, ClassCalibration, pool_small
 from .calibration import Calibration
 
 _ERRORS = 0.02
@@ -77,19 +78,41 @@ class Calibrated:
 
 
 def calibrate(
-    detector: Detector, data: ArrayLike | Batches, head: Head | None, *, own_share: bool
+    detector: Detector,
+    data: ArrayLike | Batches,
+    head: Head | None,
+    *,
+    own_share: bool,
+    per_class: bool | int = False,
 ) -> tuple[Calibration, Calibrated]:
     """A fitted detector's scores of data it did not see, and what that data was."""
-    scores, labelled, right = [], 0, 0
+    at_least = _checked_minimum(per_class, head)
+    scores, predicted, labelled, right = [], [], 0, 0
     for rows, labels, _ in batches(data, None, None, head):
         scores.append(detector.score(rows).cpu())
-        if labels is not None and head is not None:
+        if head is None:
+            continue
+        predicted.append(head(rows).argmax(dim=1).cpu())
+        if labels is not None:
             labelled += len(labels)
-            right += int((head(rows).argmax(dim=1) == labels.to(rows.device)).sum())
+            right += int((predicted[-1] == labels.cpu()).sum())
     if not scores:
         raise InputError("no sample was held out for calibration: pass more data or calibration=")
-    calibration = Calibration(torch.cat(scores))
-    return calibration, Calibrated(own_share, len(calibration), labelled, right)
+    known = Calibrated(own_share, sum(map(len, scores)), labelled, right)
+    if at_least is None or head is None:
+        return Calibration(torch.cat(scores)), known
+    classes = torch.cat(predicted)
+    groups = pool_small(torch.bincount(classes, minlength=head.classes), at_least)
+    return ClassCalibration(torch.cat(scores), classes, groups), known
+
+
+def _checked_minimum(per_class: bool | int, head: Head | None) -> int | None:
+    """How many scores a class of its own needs; None where all classes share one threshold."""
+    if per_class is False:
+        return None
+    if head is None:
+        raise InputError("per_class needs a head: without one no class is predicted")
+    return AT_LEAST if per_class is True else per_class
 
 
 def _at_most(errors: int, count: int) -> float:

@@ -12,7 +12,7 @@ ID data only; how many OOD samples are caught depends on the score.
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +23,39 @@ from ..reference.head import Move, keeping_precision
 
 FALSE_ALARM_RATE = 0.05
 _BISECTIONS = 50
+# α(n + 1) is a whole number in arithmetic before it is one in floating point.
+_ROUNDING = 1e-9
 
 
 def check_rate(false_alarm_rate: float) -> None:
     if not 0 < false_alarm_rate < 1:
         raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate}")
+
+
+class Standing(NamedTuple):
+    """Where scores stand among those of calibration.
+
+    ``rank`` is 1 + the scores that are at most as high, of the ``count`` that each is compared with; True in
+    ``nowhere`` for a score that is NaN.
+    """
+
+    rank: Tensor
+    count: Tensor
+    nowhere: Tensor
+
+
+def require_enough(false_alarm_rate: float, count: int) -> int:
+    """⌊α(n+1)⌋, the highest rank that is flagged; refused where there is none."""
+    check_rate(false_alarm_rate)
+    allowed = math.floor(false_alarm_rate * (count + 1) + _ROUNDING)
+    if allowed < 1:
+        enough = math.ceil(1 / false_alarm_rate - 1 - _ROUNDING)
+        raise InputError(
+            f"{count} calibration scores cannot support a false-alarm rate of "
+            f"{false_alarm_rate}: at least {enough} are needed. "
+            "Hold out more ID data, or ask for a larger rate"
+        )
+    return allowed
 
 
 def _beta_quantile(share: float, rank: int, count: int) -> float:
@@ -69,26 +97,57 @@ class Calibration(nn.Module):
         values: FloatArray = self.sorted_scores.cpu().numpy()
         return values
 
-    def p_values(self, scores: AnyArray) -> AnyArray:
-        """Conformal p-values: small means less in-distribution than nearly all calibration samples."""
-        return like(self.forward(self._checked(scores)), scores)
+    # ------------------------------------------------------------------ tensors, unchecked, for graphs
 
-    def forward(self, scores: Tensor) -> Tensor:
-        """The p-values in float64, of tensors on the calibration's device and without a check; NaN of NaN."""
+    def forward(self, standing: Standing) -> Tensor:
+        """p-values in float64; NaN for a score that is NaN."""
+        return standing.rank.to(torch.float64).masked_fill(standing.nowhere, torch.nan) / (standing.count + 1)
+
+    def flags(self, standing: Standing, rate: Tensor) -> Tensor:
+        """True where p ≤ ``rate``, a float64 scalar: rank ≤ ⌊rate · (n + 1)⌋. Also where there is no score."""
+        allowed = torch.floor(rate * (standing.count + 1) + _ROUNDING)
+        return standing.nowhere | (standing.rank <= allowed)
+
+    def standing(self, scores: Tensor, predicted: Tensor) -> Standing:  # noqa: ARG002
+        """Where scores, on the calibration's device, stand among those of calibration."""
         values = scores.to(torch.float64)
-        at_most = torch.searchsorted(self.sorted_scores, values, right=True)
-        return torch.where(torch.isnan(values), values, (1 + at_most).to(torch.float64) / (self._count + 1))
+        rank = 1 + torch.searchsorted(self.sorted_scores, values, right=True)
+        return Standing(rank, torch.full_like(rank, self._count), torch.isnan(values))
 
-    def threshold(self, false_alarm_rate: float = FALSE_ALARM_RATE) -> float:
-        """The λ for which ``score < λ`` is the same verdict as p-value ≤ ``false_alarm_rate``."""
-        return float(self.sorted_scores[self._allowed(false_alarm_rate) - 1])
+    # ------------------------------------------------------------------ scores, checked
 
-    def is_ood(self, scores: AnyArray, false_alarm_rate: float = FALSE_ALARM_RATE) -> AnyArray:
+    def p_values(self, scores: AnyArray, predicted: ArrayLike | None = None) -> AnyArray:
+        """Conformal p-values: small means less in-distribution than nearly all calibration samples.
+
+        ``predicted`` are the classes of the scores; a calibration by class needs them.
+        """
+        return like(self.forward(self._standing(scores, predicted)), scores)
+
+    def is_ood(
+        self,
+        scores: AnyArray,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
+        predicted: ArrayLike | None = None,
+    ) -> AnyArray:
         """True where a sample is flagged; at most ``false_alarm_rate`` of ID samples will be."""
-        return like(self._checked(scores) < self.threshold(false_alarm_rate), scores)
+        self.require_rate(false_alarm_rate)
+        rate = torch.tensor(false_alarm_rate, dtype=torch.float64, device=self.sorted_scores.device)
+        return like(self.flags(self._standing(scores, predicted), rate), scores)
+
+    def threshold(self, false_alarm_rate: float = FALSE_ALARM_RATE, predicted: int | None = None) -> float:
+        """The λ for which ``score < λ`` is the same verdict as p-value ≤ ``false_alarm_rate``.
+
+        ``predicted`` is the class of the score; a calibration by class needs it.
+        """
+        scores = self.peers(predicted)
+        return float(scores[require_enough(false_alarm_rate, len(scores)) - 1])
 
     def rate_interval(
-        self, false_alarm_rate: float = FALSE_ALARM_RATE, *, level: float = 0.9
+        self,
+        false_alarm_rate: float = FALSE_ALARM_RATE,
+        *,
+        level: float = 0.9,
+        predicted: int | None = None,
     ) -> tuple[float, float]:
         """Where the rate of this very calibration lies, with probability ``level``.
 
@@ -97,12 +156,40 @@ class Calibration(nn.Module):
         """
         if not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, got {level}")
-        allowed, tail = self._allowed(false_alarm_rate), (1 - level) / 2
-        low, high = (_beta_quantile(share, allowed, len(self)) for share in (tail, 1 - tail))
+        count = len(self.peers(predicted))
+        allowed, tail = require_enough(false_alarm_rate, count), (1 - level) / 2
+        low, high = (_beta_quantile(share, allowed, count) for share in (tail, 1 - tail))
         return low, high
 
-    def _checked(self, scores: ArrayLike) -> Tensor:
-        return torch.from_numpy(as_scores(scores, "scores")).to(self.sorted_scores.device)
+    def peers(self, predicted: int | None = None) -> Tensor:  # noqa: ARG002
+        """The sorted calibration scores that a sample of this class is compared with."""
+        return self.sorted_scores
+
+    @property
+    def representatives(self) -> tuple[int | None, ...]:
+        """One class of each threshold; here there is one threshold, whatever the class."""
+        return (None,)
+
+    @property
+    def pooled(self) -> tuple[int, ...]:
+        """The classes that share a threshold because each has too few scores; here none is counted."""
+        return ()
+
+    @property
+    def smallest_p_value(self) -> float:
+        """What the strangest of all samples would get."""
+        return 1 / (len(self) + 1)
+
+    def require_rate(self, false_alarm_rate: float) -> None:
+        """Refuse a rate that so few scores cannot promise."""
+        require_enough(false_alarm_rate, len(self))
+
+    def _standing(self, scores: ArrayLike, predicted: ArrayLike | None) -> Standing:
+        values = torch.from_numpy(as_scores(scores, "scores")).to(self.sorted_scores.device)
+        return self.standing(values, self._classes(predicted, len(values)).to(values.device))
+
+    def _classes(self, predicted: ArrayLike | None, count: int) -> Tensor:  # noqa: ARG002
+        return torch.zeros(count, dtype=torch.int64)
 
     def _apply(self, fn: Move, recurse: bool = True) -> Self:
         """Move to another device; the scores keep their precision."""
@@ -111,16 +198,3 @@ class Calibration(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self):,} scores"
-
-    def _allowed(self, false_alarm_rate: float) -> int:
-        """⌊α(n+1)⌋: the rank below which a new score is flagged."""
-        check_rate(false_alarm_rate)
-        allowed = math.floor(false_alarm_rate * (len(self) + 1) + 1e-9)
-        if allowed < 1:
-            enough = math.ceil(1 / false_alarm_rate - 1 - 1e-9)
-            raise InputError(
-                f"{len(self)} calibration scores cannot support a false-alarm rate of "
-                f"{false_alarm_rate}: at least {enough} are needed. "
-                "Hold out more ID data, or ask for a larger rate"
-            )
-        return allowed

@@ -32,9 +32,10 @@ from .provenance import Provenance
 
 
 class Allowed(TypedDict, total=False):
-    """What the caller knows better: see `fit_guard`."""
+    """What is rarer, and what the caller knows better: see `fit_guard`."""
 
     head: Head | nn.Linear | str | Path | None
+    per_class: bool | int
     force: bool
     accept_code_change: bool
 
@@ -80,6 +81,7 @@ def fit_guard(
     A classifier that agrees with the labels no better than by chance, or far less than its features would
     (see `agreement`), is refused; ``force=True`` fits all the same. Features that one model of your own gave
     before and after a change of its code are taken for one model's with ``accept_code_change=True``.
+    ``per_class`` is as for `Guard.fit`.
     """
     check_rate(false_alarm_rate)
     check_share(calibration_share)
@@ -105,6 +107,7 @@ def fit_guard(
         detector=chosen,
         calibration=known.calibration,
         calibration_share=calibration_share,
+        per_class=allowed.get("per_class", False),
         class_names=known.class_names if class_names is None else class_names,
         provenance=known.provenance,
         origin=known.origin,

@@ -33,6 +33,7 @@ from ..reference.reference import Batches
 from .calibrated import Calibrated, calibrate
 from .calibration import Calibration
 from .choice import choose_detector, require_head
+from .discoveries import check_rules, together
 from .holdout import require_unseen, split
 from .model_judge import ModelJudge
 from .origin import Origin, origin_of, require_one_model
@@ -101,6 +102,7 @@ class Guard(ModelJudge):
         ids: ArrayLike | None = None,
         calibration: ArrayLike | Batches | None = None,
         calibration_share: float = CALIBRATION_SHARE,
+        per_class: bool | int = False,
         **description: Unpack[Description],
     ) -> Guard:
         """Fit a detector on ID features and calibrate it on others that it did not see.
@@ -110,7 +112,8 @@ class Guard(ModelJudge):
         predicts no class.
         Without ``calibration`` data a share of the features is held out, chosen by a hash of the sample ids.
         The promise is about data like the calibration data: where the network was trained on the features'
-        images, pass others as ``calibration``. ``description`` are further arguments of `Guard`:
+        images, pass others as ``calibration``. ``per_class`` keeps the promise for every predicted class with
+        100 calibration scores or more, or as many as it says, see `by_class`. ``description`` are further arguments of `Guard`:
         ``class_names``, ``false_alarm_rate``, ….
         """
         detector = copy.deepcopy(choose_detector(detector))
@@ -124,7 +127,7 @@ class Guard(ModelJudge):
             to_fit, calibration = split(features, labels, ids, head, calibration_share)
             labels = ids = None
         detector.fit(to_fit, labels, head=head, ids=ids)
-        scores, calibrated = calibrate(detector, calibration, head, own_share=own_share)
+        scores, calibrated = calibrate(detector, calibration, head, own_share=own_share, per_class=per_class)
         description.setdefault("calibrated", calibrated)
         if description.get("origin") is None and description.get("provenance") is None:
             description["origin"] = origin_of(features, head, detector.width, description.get("model"))
@@ -143,6 +146,7 @@ class Guard(ModelJudge):
         model: str | None = None,
         weights: str | Path | None = None,
         false_alarm_rate: float | None = None,
+        fdr: float | None = None,
         unscorable: str = RAISE,
         running: Running | None = None,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
@@ -153,12 +157,14 @@ class Guard(ModelJudge):
         the caller must name it as ``model``. ``weights`` is where its checkpoint is now; ``kind`` and
         ``limit`` are as in `ExtractionSettings`, the limit for each path. A picture that cannot be read is an
         error, or with ``Running(skip_unreadable=True)`` a row that says so; so are features with NaN or
-        infinity, with ``unscorable="flag"``. ``progress`` gets samples done, and those of all paths opened so
+        infinity, with ``unscorable="flag"``. With ``fdr`` all samples are flagged together (`discoveries`), and
+        their rows come at the end, at once. ``progress`` gets samples done, and those of all paths opened so
         far.
         """
         check_unscorable(unscorable)
+        check_rules(fdr, false_alarm_rate)
         if false_alarm_rate is not None:
-            self.calibration.threshold(false_alarm_rate)
+            self.calibration.require_rate(false_alarm_rate)
         if model is not None and self.provenance is not None:
             trusted_spec(self.provenance, model)
         named = [paths] if isinstance(paths, str | Path) else paths
@@ -173,7 +179,8 @@ class Guard(ModelJudge):
         reader.knows(self.width, self.head, self.origin)
         reader.accept_code_change = self.accept_code_change
         judge = partial(self.verdicts, false_alarm_rate=false_alarm_rate, unscorable=unscorable)
-        return reader.verdicts([str(path) for path in named], judge, self.class_name, progress)
+        rows = reader.verdicts([str(path) for path in named], judge, self.class_name, progress)
+        return rows if fdr is None else together(rows, fdr, self.calibration.smallest_p_value)
 
     def score_folder(
         self,
@@ -181,11 +188,14 @@ class Guard(ModelJudge):
         *,
         kind: str | None = None,
         model: str | None = None,
+        fdr: float | None = None,
         unscorable: str = RAISE,
         running: Running | None = None,
     ) -> list[PathVerdict]:
         """All verdicts of `score_paths` on one path at once: for what fits in memory."""
-        batches = self.score_paths(folder, kind=kind, model=model, unscorable=unscorable, running=running)
+        batches = self.score_paths(
+            folder, kind=kind, model=model, fdr=fdr, unscorable=unscorable, running=running
+        )
         return list(chain.from_iterable(batches))
 
     # ------------------------------------------------------------------ files

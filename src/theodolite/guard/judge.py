@@ -1,7 +1,7 @@
 """The part of a guard that is tensors all the way: features in, verdicts out.
 
-Detector, head, calibration scores, false-alarm rate and threshold are its modules and buffers, so that all of
-them move, are stored and are recorded together: a graph of `torch.jit.trace`, `torch.export` or
+Detector, head, calibration scores and false-alarm rate are its modules and buffers, so that all of them move,
+are stored and are recorded together: a graph of `torch.jit.trace`, `torch.export` or
 `torch.compile` has the calibration inside and gives the same verdicts.
 """
 
@@ -18,6 +18,7 @@ from ..core.errors import InputError
 from ..core.graphs import fixed
 from ..detectors import Detector
 from ..reference.head import Head, Move, keeping_precision
+from .by_class import ClassCalibration
 from .calibration import Calibration
 from .verdicts import NO_CLASS, Verdicts
 
@@ -29,30 +30,28 @@ class Judge(nn.Module):
     """A detector, a head and a calibration that nobody else holds, and the rate they are to keep."""
 
     rate: Tensor
-    threshold: Tensor
 
     def __init__(
         self, detector: Detector, calibration: Calibration, head: Head | None, false_alarm_rate: float
     ) -> None:
         super().__init__()
         _require_one_head(detector, head)
+        _require_classes(calibration, head)
         self.head: Head | None = copy.deepcopy(head)
         self.detector = detector
         self.calibration = calibration
         self.register_buffer("rate", torch.empty((), dtype=torch.float64))
-        self.register_buffer("threshold", torch.empty((), dtype=torch.float64))
         self.false_alarm_rate = false_alarm_rate
 
     @property
     def false_alarm_rate(self) -> float:
-        """The largest share of ID samples to flag; setting it moves the threshold."""
+        """The largest share of ID samples to flag."""
         return float(self.rate)
 
     @false_alarm_rate.setter
     def false_alarm_rate(self, rate: float) -> None:
-        threshold = self.calibration.threshold(rate)
+        self.calibration.require_rate(rate)
         self.rate = torch.full_like(self.rate, rate)
-        self.threshold = torch.full_like(self.threshold, threshold)
 
     @property
     def width(self) -> int:
@@ -63,9 +62,10 @@ class Judge(nn.Module):
 
     def judge(self, features: Tensor, false_alarm_rate: float | None = None, *, flag: bool) -> Verdicts:
         """Verdicts on features (N, D). With ``flag``, rows without a score are unscorable, not an error."""
-        threshold = self.threshold
+        rate = self.rate
         if false_alarm_rate is not None:
-            threshold = torch.full_like(threshold, self.calibration.threshold(false_alarm_rate))
+            self.calibration.require_rate(false_alarm_rate)
+            rate = torch.full_like(rate, false_alarm_rate)
         if flag:
             scores = self._finite_scores(features)
         else:
@@ -73,21 +73,24 @@ class Judge(nn.Module):
             as_scores(scores, "scores")
         tiles = (features[start : start + _TILE] for start in range(0, len(features), _TILE))
         predicted = torch.cat([self._predicted(tile) for tile in tiles])
-        return self._verdicts(predicted, scores, threshold)
+        return self._verdicts(predicted, scores, rate)
 
-    def graph(self, features: Tensor) -> Verdicts:
-        """The same for a graph, without a look at the numbers: rows without a score are always unscorable."""
+    def graph(self, features: Tensor, rate: Tensor | None = None) -> Verdicts:
+        """The same for a graph, without a look at the numbers: rows without a score are always unscorable.
+
+        ``rate`` is another false-alarm rate, a float64 scalar that the graph may take as an input. One that
+        the calibration is too small for flags nothing.
+        """
         scores = self.detector(features)
-        return self._verdicts(self._predicted(features), scores, self.threshold)
+        return self._verdicts(self._predicted(features), scores, self.rate if rate is None else rate)
 
-    def _verdicts(self, predicted: Tensor, scores: Tensor, threshold: Tensor) -> Verdicts:
-        here = scores.to(threshold.device)
-        unscorable = torch.isnan(here)
+    def _verdicts(self, predicted: Tensor, scores: Tensor, rate: Tensor) -> Verdicts:
+        standing = self.calibration.standing(scores.to(rate.device), predicted.to(rate.device))
         return Verdicts(
-            predicted=torch.where(unscorable.to(predicted.device), NO_CLASS, predicted),
+            predicted=torch.where(standing.nowhere.to(predicted.device), NO_CLASS, predicted),
             score=scores,
-            p_value=self.calibration(here),
-            is_ood=unscorable | (here.to(torch.float64) < threshold),
+            p_value=self.calibration(standing),
+            is_ood=self.calibration.flags(standing, rate),
         )
 
     def _predicted(self, features: Tensor) -> Tensor:
@@ -108,11 +111,22 @@ class Judge(nn.Module):
         return scores
 
     def _apply(self, fn: Move, recurse: bool = True) -> Self:
-        """Move to another device; rate and threshold keep their precision."""
+        """Move to another device; the rate keeps its precision."""
         for part in self.children() if recurse else ():
             part._apply(fn)  # type: ignore[no-untyped-call]
         super()._apply(keeping_precision(fn), recurse=False)  # type: ignore[no-untyped-call]
         return self
+
+
+def _require_classes(calibration: Calibration, head: Head | None) -> None:
+    """A calibration by class is of the classes that the head predicts."""
+    if isinstance(calibration, ClassCalibration) and (
+        head is None or head.classes != len(calibration.groups)
+    ):
+        has = "no head" if head is None else f"a head of {head.classes} classes"
+        raise InputError(
+            f"the calibration is by class, of {len(calibration.groups)}, but the guard has {has}"
+        )
 
 
 def _require_one_head(detector: Detector, head: Head | None) -> None:

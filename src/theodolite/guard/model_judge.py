@@ -22,6 +22,7 @@ from ..reference.head import Head
 from .calibrated import Calibrated
 from .calibration import FALSE_ALARM_RATE, Calibration
 from .in_memory import Named, as_loaded, as_named, provenance_of, require_known, require_own_head
+from .discoveries import check_rules, discoveries
 from .inputs import images_for, prepared
 from .judge import Judge
 from .origin import Origin
@@ -69,17 +70,26 @@ class ModelJudge(Judge):
         inputs: ArrayLike | Sequence[Image],
         *,
         false_alarm_rate: float | None = None,
+        fdr: float | None = None,
         unscorable: str = RAISE,
     ) -> Verdicts:
         """Verdicts on features (N, D), on prepared images (N, 3, H, W), or on a list of pictures.
+
+        With ``fdr`` the batch is flagged as a whole: of those flagged, in expectation at most that share is
+        ID (see `discoveries`).
 
         Rows of features with NaN or infinity are an error that names them; with ``unscorable="flag"`` they
         are flagged and marked as unscorable, and the others are judged as if they were alone.
         """
         check_unscorable(unscorable)
+        check_rules(fdr, false_alarm_rate)
         flag = unscorable == FLAG
         features = self._features(inputs, finite=not flag)
         columns = self.judge(features, false_alarm_rate, flag=flag)
+        if fdr is not None:
+            p_values = as_tensor(columns.p_value, "p_values")
+            found = discoveries(p_values, fdr, self.calibration.smallest_p_value)
+            columns = columns._replace(is_ood=torch.isnan(p_values) | found)
         template = inputs if isinstance(inputs, Tensor | np.ndarray) else features
         return Verdicts(*(like(as_tensor(column, "verdicts"), template) for column in columns))
 

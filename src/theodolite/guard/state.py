@@ -18,9 +18,8 @@ from ..core.errors import FormatError, InputError
 from ..core.plain import to_plain
 from ..detectors._storage import PackedDetector, undamaged
 from ..reference.head import Head
-from .calibration import Calibration
 from .provenance import require_model
-from .storage import Description, GuardParts, describe, read_description
+from .storage import Description, GuardParts, describe, read_calibration, read_description
 
 if TYPE_CHECKING:
     from .guard import Guard
@@ -50,7 +49,7 @@ def restore(guard: Guard, state: Mapping[str, Tensor], prefix: str, *_: Any) -> 
         raise FormatError(f"the state dict is damaged: {error}. Remedy: take it anew") from error
     if guard.loaded is not None:
         require_model(restored.provenance, guard.loaded)
-    device = guard.threshold.device
+    device = guard.rate.device
     guard.head = None if restored.head is None else restored.head.to(device)
     guard.detector = restored.detector.to(device)
     guard.calibration = restored.calibration.to(device)
@@ -111,7 +110,7 @@ def _rebuilt(guard: Guard, said: Description, tensors: Mapping[str, Tensor]) -> 
             head = Head(copies["head.weight"], copies["head.bias"], unit_features=packed.unit_features)
         restored = type(guard).of_own(
             packed.unpack(),
-            Calibration(copies["calibration.sorted_scores"]),
+            read_calibration(said, copies, "calibration.sorted_scores"),
             head,
             class_names=said.class_names,
             provenance=said.provenance,

@@ -20,12 +20,15 @@ from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..detectors._storage import FORMAT as DETECTOR_FORMAT
 from ..detectors._storage import PackedDetector, read_detector, undamaged
 from ..reference.head import Head
+from .by_class import ClassCalibration
 from .calibrated import Calibrated
 from .calibration import Calibration
 from .origin import Origin
 from .provenance import Provenance
 
 FORMAT = "theodolite-guard/1"
+# Calibrated by class: a version that knows only the first must not take it for one with a single threshold.
+FORMAT_BY_CLASS = "theodolite-guard/2"
 REMEDY = "fit the guard again"
 _DETECTOR = "detector."
 
@@ -58,6 +61,9 @@ def write_guard(path: str | Path, parts: GuardParts) -> None:
     """Write a guard atomically. The detector's head is the guard's, and is stored once or not at all."""
     stored = {_DETECTOR + name: tensor for name, tensor in parts.detector.without_head().items()}
     stored["calibration.scores"] = parts.calibration.sorted_scores
+    if isinstance(parts.calibration, ClassCalibration):
+        stored["calibration.predicted"] = parts.calibration.predicted
+        stored["calibration.groups"] = parts.calibration.groups
     if parts.head is not None:
         stored |= {"head.weight": parts.head.weight, "head.bias": parts.head.bias}
     elif parts.provenance is None and not parts.headless:
@@ -71,7 +77,7 @@ def describe(parts: GuardParts) -> JsonObject:
     """All that a guard is beside its tensors; what is not known of it is left out."""
     more = {"headless": parts.headless, "origin": parts.origin, "calibrated": parts.calibrated}
     return {
-        "format": FORMAT,
+        "format": FORMAT_BY_CLASS if isinstance(parts.calibration, ClassCalibration) else FORMAT,
         "theodolite": __version__,
         "detector": parts.detector.description,
         "provenance": _of_provenance(parts.provenance),
@@ -92,7 +98,7 @@ def _of_provenance(provenance: Provenance | None) -> JsonValue:
 def read_guard(path: str | Path) -> GuardParts:
     """The parts of the guard in a file, or of a ready-made one by its name."""
     source = find(path)
-    tensors, description = read_tensors(source, FORMAT)
+    tensors, description = read_tensors(source, FORMAT, FORMAT_BY_CLASS)
     with undamaged(source, REMEDY):
         return _guard_parts(tensors, description)
 
@@ -102,9 +108,9 @@ def inspect_file(path: str | Path) -> StoredFile:
     source = find(path)
     if source.is_dir():
         raise InputError(f"{source} is a folder without manifest.json: not a feature store of theodolite")
-    tensors, description = read_tensors(source, FORMAT, DETECTOR_FORMAT)
+    tensors, description = read_tensors(source, FORMAT, FORMAT_BY_CLASS, DETECTOR_FORMAT)
     content: GuardParts | PackedDetector
-    if description["format"] == FORMAT:
+    if description["format"] != DETECTOR_FORMAT:
         with undamaged(source, REMEDY):
             content = _guard_parts(tensors, description)
     else:
@@ -149,6 +155,13 @@ def read_description(description: JsonObject) -> Description:
     return from_plain(Description, description, "the guard")
 
 
+def read_calibration(said: Description, tensors: Mapping[str, Tensor], scores: str) -> Calibration:
+    """The calibration in the tensors of a guard, by class where its description says so."""
+    if said.format != FORMAT_BY_CLASS:
+        return Calibration(tensors[scores])
+    return ClassCalibration(tensors[scores], tensors["calibration.predicted"], tensors["calibration.groups"])
+
+
 def _guard_parts(tensors: Mapping[str, Tensor], description: JsonObject) -> GuardParts:
     said = read_description(description)
     own = {name.removeprefix(_DETECTOR): tensors[name] for name in tensors if name.startswith(_DETECTOR)}
@@ -157,7 +170,7 @@ def _guard_parts(tensors: Mapping[str, Tensor], description: JsonObject) -> Guar
         head = Head(tensors["head.weight"], tensors["head.bias"], unit_features=detector.unit_features)
     return GuardParts(
         detector=detector,
-        calibration=Calibration(tensors["calibration.scores"]),
+        calibration=read_calibration(said, tensors, "calibration.scores"),
         head=head,
         provenance=said.provenance,
         class_names=said.class_names,
