@@ -2,6 +2,9 @@
 
 from .calibration import Calibration
 from .ensemble import Ensemble
+from .explain import Explainer
+from .explain_paths import explain_paths
+from .explanation import Explanation
 from .fitting import FittedGuard, fit_guard
 from .guard import Guard
 from .provenance import Provenance
@@ -11,11 +14,14 @@ from .verdicts import PathVerdict, Verdicts
 __all__ = [
     "Calibration",
     "Ensemble",
+    "Explainer",
+    "Explanation",
     "FittedGuard",
     "Guard",
     "PathVerdict",
     "Provenance",
     "Verdicts",
+    "explain_paths",
     "fit_guard",
     "ready_made",
 ]
