@@ -177,7 +177,9 @@ class Explainer:
             first = [label, *(other for other in order[: self.top + 1] if other != label)][: self.top]
             told.append(
                 tuple(
-                    Prediction(one, self.guard.class_name(one), float(shares[row, one]), float(logits[row, one]))
+                    Prediction(
+                        one, self.guard.class_name(one), float(shares[row, one]), float(logits[row, one])
+                    )
                     for one in first
                 )
             )

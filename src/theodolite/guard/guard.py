@@ -210,9 +210,7 @@ class Guard(ModelJudge):
         ID samples and for what the guard does not keep itself; see `Explainer`, which is worth keeping for
         more than one call.
         """
-        told = Explainer(
-            self, bank=bank, top=top, neighbours=neighbours, false_alarm_rate=false_alarm_rate
-        )
+        told = Explainer(self, bank=bank, top=top, neighbours=neighbours, false_alarm_rate=false_alarm_rate)
         return told(inputs, names=names)
 
     # ------------------------------------------------------------------ files
