@@ -32,7 +32,7 @@ def explain(
         typer.Option(
             "--output",
             "-o",
-            help="Write a figure (.png, .svg; of several samples why-1.png, …) or all as .json; else as text.",
+            help="Write a figure (.png, .svg; of several samples why-1.png, …) or .json; else as text.",
         ),
     ] = None,
     bank: Annotated[

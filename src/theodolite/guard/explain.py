@@ -87,7 +87,7 @@ class Explainer:
         ``names`` are what the samples are called, ``pictures`` the files of their pictures.
         """
         features = self.guard._features(inputs, finite=False)
-        shown = isinstance(inputs, list | tuple) or inputs.ndim != 2
+        shown = not isinstance(inputs, Tensor | np.ndarray) or inputs.ndim != 2
         called = [f"#{row}" for row in range(len(features))] if names is None else list(names)
         files = [None] * len(features) if pictures is None else list(pictures)
         for name, given in (("names", called), ("pictures", files)):
@@ -165,7 +165,7 @@ class Explainer:
         ]
 
     def _predictions(self, features: Tensor, predicted: Sequence[int]) -> list[tuple[Prediction, ...]]:
-        """The largest logits; first the class that the guard predicts, also where another one ties with it."""
+        """The largest logits; first the class that the guard predicts, also where another ties with it."""
         head = self.guard.head
         if head is None:
             return [()] * len(features)
@@ -175,14 +175,9 @@ class Explainer:
         for row, label in enumerate(predicted):
             order = logits[row].argsort(descending=True, stable=True).tolist()
             first = [label, *(other for other in order[: self.top + 1] if other != label)][: self.top]
-            told.append(
-                tuple(
-                    Prediction(
-                        one, self.guard.class_name(one), float(shares[row, one]), float(logits[row, one])
-                    )
-                    for one in first
-                )
-            )
+            parts = ((one, float(shares[row, one]), float(logits[row, one])) for one in first)
+            named = (Prediction(one, self.guard.class_name(one), *values) for one, *values in parts)
+            told.append(tuple(named))
         return told
 
     def _nearest(self, seen: Tensor) -> Sequence[Neighbours | None]:

@@ -96,7 +96,7 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """An ID sample near the one in question; ``picture`` is the file of its picture where it can be opened."""
+    """An ID sample near the one in question; ``picture`` is the file of its picture, where it is there."""
 
     name: str
     value: float
@@ -105,7 +105,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The nearest ID samples, nearest first. ``measure`` says what their values are, ``of`` whose they are."""
+    """The nearest ID samples, nearest first. ``measure`` says what the values are, ``of`` whose they are."""
 
     measure: str
     of: str

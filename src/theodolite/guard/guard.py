@@ -206,8 +206,8 @@ class Guard(ModelJudge):
     ) -> list[Explanation]:
         """Why the verdicts are what they are, a record a sample; ``inputs`` are as for `verdicts`.
 
-        ``bank`` are ID features of the guard's model (a feature store, or a file of features), for the nearest
-        ID samples and for what the guard does not keep itself; see `Explainer`, which is worth keeping for
+        ``bank`` are ID features of the guard's model (a feature store, or a file of features), for the
+        nearest ID samples and for what the guard does not keep itself. An `Explainer` is worth keeping for
         more than one call.
         """
         told = Explainer(self, bank=bank, top=top, neighbours=neighbours, false_alarm_rate=false_alarm_rate)

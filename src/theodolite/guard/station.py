@@ -61,8 +61,8 @@ def station_of(detector: Detector, head: Head, bank_mean: Callable[[], Tensor] |
         mean, words = bank_mean(), f"the mean of {of}"
     if mean is None:
         missing = (
-            f"{detector.record.title} keeps no mean of the ID features to see angles from, so the triangle is "
-            f"left out: give ID features (bank=, --bank)"
+            f"{detector.record.title} keeps no mean of the ID features to see angles from, so the triangle "
+            f"is left out: give ID features (bank=, --bank)"
         )
         return Station(Boundaries(head), None, EUCLIDEAN, None, missing=missing)
     boundaries = Boundaries(head, metric)

@@ -53,8 +53,8 @@ def _geometry_lines(geometry: Geometry) -> list[str]:
         lines.append(f"    {word}: {one.name} at a distance of {one.distance:.4g}{angle}")
     if geometry.triangle is not None:
         lines.append(
-            f"  the largest angle seen from {geometry.centre}: {geometry.triangle.angle:.2f}°, to the boundary "
-            f"with {geometry.triangle.name}"
+            f"  the largest angle seen from {geometry.centre}: {geometry.triangle.angle:.2f}°, to the "
+            f"boundary with {geometry.triangle.name}"
         )
     if geometry.id_angles is not None:
         known = geometry.id_angles

@@ -18,6 +18,17 @@ _LETTERS = 24
 _FAR = 1.0
 
 
+def readable(text: str, letters: int) -> str:
+    """A name on one line, cut to so many letters, without what no font can draw."""
+    drawn = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return drawn if len(drawn) <= letters else f"{drawn[: letters - 1].rstrip()}…"
+
+
+def named(class_name: str) -> str:
+    """A class by its name; one without a name is known by its number."""
+    return f"class {class_name}" if class_name.isdecimal() else class_name
+
+
 def draw_triangle(panel: Axes, geometry: Geometry, colour: str, inches: tuple[float, float]) -> None:
     """μ at the bottom, the boundary upright, to its left the predicted class; shaded where ID samples stand.
 
@@ -49,10 +60,9 @@ def draw_triangle(panel: Axes, geometry: Geometry, colour: str, inches: tuple[fl
     ):
         panel.plot(*point, marker="o", markersize=6.5, color=ink)
         _label(panel, name, point, offset, ink, ha=side, fontsize=11)
-    names = ((geometry.name, -6, "right"), (seen.name, 6, "left"))
-    for name, offset, side in names:
-        short = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1].rstrip()}…"
-        _label(panel, short, (line, top - 0.24 * scale), (offset, 0), INK, ha=side, fontsize=8.5)
+    for name, shift, side in ((geometry.name, -6, "right"), (seen.name, 6, "left")):
+        short = readable(named(name), _LETTERS)
+        _label(panel, short, (line, top - 0.24 * scale), (shift, 0), INK, ha=side, fontsize=8.5)
     panel.set_axis_off()
 
 

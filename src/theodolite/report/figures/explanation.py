@@ -20,7 +20,7 @@ from ...guard import Explanation
 from ...guard.explanation import MAHALANOBIS, Geometry, Neighbours, Prediction
 from ...guard.verdicts import ID, OOD, UNSCORABLE
 from ..p_values import p_value_text
-from .explained_panels import draw_scores, draw_triangle
+from .explained_panels import draw_scores, draw_triangle, named, readable
 from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET
 
 # Inches.
@@ -106,17 +106,6 @@ def opened(path: str) -> Image | None:
         return read_image(Path(path))
     except OSError:
         return None
-
-
-def readable(text: str, letters: int) -> str:
-    """A name on one line, cut to so many letters, without what no font can draw."""
-    drawn = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
-    return drawn if len(drawn) <= letters else f"{drawn[: letters - 1].rstrip()}…"
-
-
-def named(class_name: str) -> str:
-    """A class by its name; one without a name is known by its number."""
-    return f"class {class_name}" if class_name.isdecimal() else class_name
 
 
 def verdict_colour(told: Explanation) -> str:
