@@ -165,8 +165,10 @@ def _boundaries(canvas: _Canvas, left: float, top: float, geometry: Geometry, wi
         angle = "" if boundary.angle is None else f", {boundary.angle:.1f}°"
         row = top + place * _LINE
         canvas.text(left, row, f"{word} boundary", fontsize=8.5, color=QUIET)
-        canvas.text(left + 1.25, row, readable(named(boundary.name), 22), fontsize=8.5)
-        canvas.text(left + width, row, f"{boundary.distance:#.3g}{angle}", fontsize=8.5, ha="right")
+        said = f"{boundary.distance:#.3g}{angle}"
+        room = int((width - 1.25) * 14) - len(said)
+        canvas.text(left + 1.25, row, readable(named(boundary.name), room), fontsize=8.5)
+        canvas.text(left + width, row, said, fontsize=8.5, ha="right")
     unit = "deviations of ID features" if geometry.metric == MAHALANOBIS else "units of the features"
     said = f"distances in {unit}" + ("" if geometry.centre is None else f"; μ is {geometry.centre}")
     canvas.text(left, top + 2 * _LINE, readable(said, 76), fontsize=7.5, color=QUIET)
