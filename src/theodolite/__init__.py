@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .features import Running as Running
     from .features import extract as extract
     from .features import train_probe as train_probe
+    from .guard import BatchGuard as BatchGuard
     from .guard import Calibration as Calibration
     from .guard import Ensemble as Ensemble
     from .guard import Explainer as Explainer
@@ -70,6 +71,7 @@ _HOMES = {
     "evaluation": ("Evaluation", "auroc", "evaluate", "fpr_at_tpr"),
     "features": ("Capture", "ExtractionSettings", "FeatureStore", "Running", "extract", "train_probe"),
     "guard": (
+        "BatchGuard",
         "Calibration",
         "Ensemble",
         "Explainer",

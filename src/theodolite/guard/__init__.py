@@ -8,10 +8,12 @@ from .explanation import Explanation
 from .fitting import FittedGuard, fit_guard
 from .guard import Guard
 from .provenance import Provenance
+from .serving import BatchGuard
 from .storage import ready_made
 from .verdicts import PathVerdict, Verdicts
 
 __all__ = [
+    "BatchGuard",
     "Calibration",
     "Ensemble",
     "Explainer",
