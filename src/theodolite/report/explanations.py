@@ -18,6 +18,8 @@ from .p_values import p_value_text
 
 FIGURES = (".png", ".svg")
 _JSON = ".json"
+# Photographs weigh: enough for a screen.
+_DPI = 120
 
 
 def explanation_lines(told: Explanation) -> list[str]:
@@ -101,5 +103,6 @@ def write_explanations(
     written: list[Path] = []
     for number, (told, picture) in enumerate(zip(explanations, shown, strict=True), start=1):
         stem = place.with_suffix("") if len(shown) == 1 else place.with_name(f"{place.stem}-{number}")
-        written += save(explanation_figure(told, picture), stem, suffixes=(place.suffix,))
+        figure = explanation_figure(told, picture)
+        written += save(figure, stem, suffixes=(place.suffix,), dpi=_DPI)
     return written

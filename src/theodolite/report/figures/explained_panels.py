@@ -89,7 +89,7 @@ def _draw_sector(panel: Axes, angles: IdAngles, ray: float, length: float) -> No
     end = (0.97 * length * math.cos(middle), 0.97 * length * math.sin(middle))
     panel.plot([0, end[0]], [0, end[1]], color=ID_COLOUR, linewidth=1, linestyle="--", alpha=0.7)
     said = (
-        f"shaded: 5 to 95 % of {angles.count:,} ID angles,\n"
+        f"shaded: 5 to 95 %\nof {angles.count:,} ID angles,\n"
         f"{angles.low:.1f}° to {angles.high:.1f}°, median {angles.median:.1f}°"
     )
     panel.text(0, 0, said, transform=panel.transAxes, fontsize=7.5, color=ID_COLOUR, va="bottom", ha="left")
