@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 import theodolite as th
 from made_guards import CLASSES, WIDTH, clusters, fitted, head
 from made_stores import store_of
-from oracles import projection, small_angle, unit
-from theodolite.core.arrays import FloatArray
+from oracles import Matrix, Vector, projection, small_angle, unit
 from theodolite.core.errors import InputError, TheodoliteWarning
 from theodolite.core.plain import from_plain, to_plain
 from theodolite.guard import Guard
@@ -27,7 +28,7 @@ from theodolite.reference.head import Head
 COUNT = 12
 
 
-def strange(count: int = COUNT, seed: int = 5) -> FloatArray:
+def strange(count: int = COUNT, seed: int = 5) -> Matrix:
     """Some rows like the fitted ones, some unlike them."""
     features, _ = clusters(count, seed)
     features[::3] = 2 * torch.randn(len(features[::3]), WIDTH, generator=torch.Generator().manual_seed(seed))
@@ -39,14 +40,17 @@ def guard_of(detector: str, *, with_head: bool = True) -> Guard:
     return Guard.fit(features, labels, head=head() if with_head else None, detector=detector)
 
 
+def learnt(guard: Guard, name: str) -> Matrix:
+    """A buffer of the guard's detector."""
+    return np.asarray(dict(guard.detector.named_buffers())[name].double())
+
+
 def place(explanation: Explanation) -> Geometry:
     assert explanation.geometry is not None
     return explanation.geometry
 
 
-def brute(
-    z: FloatArray, mu: FloatArray, whitener: FloatArray | None = None
-) -> dict[int, tuple[float, float]]:
+def brute(z: Vector, mu: Vector, whitener: Matrix | None = None) -> dict[int, tuple[float, float]]:
     """(distance, angle in degrees) of every boundary, by forming the projection.
 
     In the metric of ``whitener`` (x ↦ x @ whitener) all is Euclidean in its coordinates.
@@ -94,12 +98,11 @@ def test_boundaries_and_angle_are_those_of_the_explicit_projection(detector: str
     mean = next(
         getattr(guard.detector, name).double().numpy().reshape(-1)
         for name in ("centres", "mean", "centre")
-        if isinstance(getattr(guard.detector, name, None), torch.Tensor)
+        if isinstance(getattr(guard.detector, name, None), Tensor)
     )
     whitener = None
     if getattr(guard.detector, "metric", "euclidean") == "mahalanobis":
-        parts = guard.detector.metric_directions, guard.detector.metric_variances
-        directions, variances = (part.double().numpy() for part in parts)
+        directions, variances = (learnt(guard, f"metric_{part}") for part in ("directions", "variances"))
         assert directions.shape == (WIDTH, WIDTH)
         whitener = directions / np.sqrt(variances)
     for z, told in zip(rows, guard.explain(rows), strict=True):
@@ -109,7 +112,7 @@ def test_boundaries_and_angle_are_those_of_the_explicit_projection(detector: str
 
 def test_the_coordinates_are_lengths_and_angles_of_feature_space() -> None:
     guard, rows = guard_of("ora"), strange()
-    mu = guard.detector.centres.double().numpy()[0]  # type: ignore[union-attr]
+    mu = learnt(guard, "centres")[0]
     weight, bias = head().weight.double().numpy(), head().bias.double().numpy()
     for z, told in zip(rows, guard.explain(rows), strict=True):
         seen = place(told).triangle
@@ -143,7 +146,12 @@ def test_turning_shifting_and_scaling_feature_space_changes_no_angle(seed: int, 
     plain = Head(head().weight.double(), head().bias.double())
     turned = Head(plain.weight @ turn.T / stretch, plain.bias - plain.weight @ turn.T @ shift / stretch)
     told = []
-    for own_head, seen in ((plain, lambda x: x), (turned, lambda x: stretch * x @ turn.T + shift)):
+
+    def moved(x: Tensor) -> Tensor:
+        return torch.addmm(shift, x, turn.T, alpha=stretch)
+
+    views: list[tuple[Head, Callable[[Tensor], Tensor]]] = [(plain, torch.clone), (turned, moved)]
+    for own_head, seen in views:
         guard = Guard.fit(seen(known[:30]), head=own_head, detector="ora", calibration=seen(known[30:]))
         told.append(guard.explain(seen(rows)))
     for one, other in zip(*told, strict=True):
@@ -331,7 +339,7 @@ def test_shaping_that_changes_the_class_is_said() -> None:
 # ---------------------------------------------------------------------- the nearest ID samples
 
 
-def brute_nearest(rows: FloatArray, bank: FloatArray, k: int) -> tuple[list[list[int]], FloatArray]:
+def brute_nearest(rows: Matrix, bank: Matrix, k: int) -> tuple[list[list[int]], Matrix]:
     apart = np.linalg.norm(unit(rows)[:, None] - unit(bank)[None], axis=2)
     order = np.argsort(apart, axis=1)[:, :k]
     return order.tolist(), np.take_along_axis(apart, order, axis=1)
@@ -378,7 +386,7 @@ def test_the_bank_of_knn_holds_the_nearest_it_scores_by(spec: str, tmp_path: Pat
 
 def test_nnguide_tells_what_it_weighs() -> None:
     guard, rows = guard_of("nnguide?k=4&fraction=0.5"), strange()
-    bank = guard.detector.bank.double().numpy()  # type: ignore[union-attr]
+    bank = learnt(guard, "bank")
     for z, told in zip(rows, guard.explain(rows, neighbours=4), strict=True):
         assert told.neighbours is not None
         assert told.neighbours.measure == GUIDED
@@ -423,7 +431,7 @@ def test_features_of_another_model_are_no_bank(tmp_path: Path) -> None:
         guard_of("ora").explain(strange(), bank=_saved(tmp_path / "bad.npy", bad))
 
 
-def _saved(path: Path, features: torch.Tensor) -> Path:
+def _saved(path: Path, features: Tensor) -> Path:
     np.save(path, features.numpy())
     return path
 
@@ -461,7 +469,7 @@ def test_arguments_that_cannot_be() -> None:
         ({"names": ["a"]}, "1 names for 12"),
     ):
         with pytest.raises(InputError, match=word):
-            guard.explain(rows, **wrong)  # type: ignore[arg-type]
+            guard.explain(rows, **wrong)
     assert len(guard.explain(rows, top=100)[0].predictions) == CLASSES
 
 

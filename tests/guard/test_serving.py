@@ -19,7 +19,8 @@ from made_guards import WIDTH, clusters, fitted, head
 from serving_worker import call
 from small_models import Tiny
 from theodolite.core.errors import InputError, TheodoliteWarning, UnreadableImageError
-from theodolite.guard import BatchGuard, Guard
+from theodolite.guard import BatchGuard, Guard, Provenance
+from theodolite.guard.columns import Column
 from theodolite.guard.serving import ADDED
 
 MODEL = "python:small_models:Tiny?mean=0&size=8"
@@ -57,7 +58,7 @@ def picture_guard(tmp_path_factory: pytest.TempPathFactory) -> Path:
         features,
         head=capture.head,
         detector="ora",
-        provenance=th.guard.Provenance.of_model(loaded, capture.layer),  # type: ignore[attr-defined]
+        provenance=Provenance.of_model(loaded, capture.layer),
     )
     made.save(folder / "guard.safetensors")
     return folder / "guard.safetensors"
@@ -80,7 +81,7 @@ def objects(values: list[Any]) -> np.ndarray[Any, np.dtype[np.object_]]:
 
 
 def test_the_columns_are_the_guards_verdicts(guard: Guard) -> None:
-    batch = {"id": np.arange(40), "features": rows()}
+    batch: dict[str, Column] = {"id": np.arange(40), "features": rows()}
     judged = BatchGuard(guard)(batch)
     verdicts = guard.verdicts(rows())
     assert list(judged) == ["id", "features", *ADDED]
@@ -142,7 +143,7 @@ def test_a_batch_of_no_rows_has_columns_of_no_rows(guard: Guard) -> None:
 
 
 def test_nothing_is_overwritten(guard: Guard) -> None:
-    batch = {"features": rows(), "score": np.zeros(40)}
+    batch: dict[str, Column] = {"features": rows(), "score": np.zeros(40)}
     with pytest.raises(InputError, match="'score' already"):
         BatchGuard(guard)(batch)
     judged = BatchGuard(guard, prefix="ood_")(batch)

@@ -39,8 +39,7 @@ def explained(
 
 def texts(figure: Figure) -> dict[str, Bbox]:
     """Everything written, and the box it takes."""
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
     written = [*figure.texts, *(text for axes in figure.axes for text in _of(axes))]
     return {f"{place}:{text.get_text()}": text.get_window_extent() for place, text in enumerate(written)}
 
