@@ -51,7 +51,8 @@ def draw_triangle(panel: Axes, geometry: Geometry, colour: str, inches: tuple[fl
     reach = 0.9 * length
     panel.add_patch(Arc((0, 0), reach, reach, theta1=ray, theta2=ray + seen.angle, color=colour, lw=2.2))
     towards = math.radians(ray)
-    place = (0.5 * reach * math.cos(towards), 0.5 * reach * math.sin(towards))
+    # Beside the ray to z_db, and clear of the boundary.
+    place = (max(0.5 * reach * math.cos(towards), line), 0.5 * reach * math.sin(towards))
     _label(panel, f"θ = {seen.angle:.1f}°", place, (10, 0), colour, ha="left", weight="bold", fontsize=11)
     for point, name, ink, offset, side in (
         ((0.0, 0.0), "μ", INK, (8, -4), "left"),
