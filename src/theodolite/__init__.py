@@ -35,11 +35,15 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .features import Running as Running
     from .features import extract as extract
     from .features import train_probe as train_probe
+    from .guard import BatchGuard as BatchGuard
     from .guard import Calibration as Calibration
     from .guard import Ensemble as Ensemble
+    from .guard import Explainer as Explainer
+    from .guard import Explanation as Explanation
     from .guard import Guard as Guard
     from .guard import PathVerdict as PathVerdict
     from .guard import Verdicts as Verdicts
+    from .guard import explain_paths as explain_paths
     from .guard import fit_guard as fit_guard
     from .models import LoadedModel as LoadedModel
     from .models import load_model as load_model
@@ -66,7 +70,18 @@ _HOMES = {
     "detectors.shaping": ("ASHB", "ASHP", "ASHS", "ReAct", "Scale"),
     "evaluation": ("Evaluation", "auroc", "evaluate", "fpr_at_tpr"),
     "features": ("Capture", "ExtractionSettings", "FeatureStore", "Running", "extract", "train_probe"),
-    "guard": ("Calibration", "Ensemble", "Guard", "PathVerdict", "Verdicts", "fit_guard"),
+    "guard": (
+        "BatchGuard",
+        "Calibration",
+        "Ensemble",
+        "Explainer",
+        "Explanation",
+        "Guard",
+        "PathVerdict",
+        "Verdicts",
+        "explain_paths",
+        "fit_guard",
+    ),
     "models": ("LoadedModel", "load_model"),
     "reference": ("Head", "Needs", "Reference"),
     "report.documents": ("write_files",),

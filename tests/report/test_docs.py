@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import theodolite as th
 from made_folders import make_folder
@@ -43,3 +45,30 @@ def test_the_code_of_the_page_about_reports_runs(tmp_path: Path, monkeypatch: py
     assert "Most suspicious ID" not in scores.texts
     assert {"Most suspicious ID", "Most deceptive OOD", "CIFAR-10", "SVHN"} <= set(samples.texts)
     assert {path.name for path in tmp_path.glob("*.png")} == {"histograms.png", "auroc.png"}
+
+
+def test_the_code_of_the_page_about_explanations_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a guard and a bank of made features in the places of the page's."""
+    monkeypatch.chdir(tmp_path)
+    problem = make_problem()
+    guard = th.Guard.fit(problem.train, problem.labels, head=problem.head, detector="ora")
+    for path in ("photo.npy", "features.npy"):
+        np.save(path, np.asarray(problem.test))
+    page = (DOCS.parent / "explain.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    guard.save("guard.safetensors")
+    for written, here in (
+        ("imagenet-lite0-ora", "guard.safetensors"),
+        ("[picture]", "rows"),
+        ("features/train", "features.npy"),
+        ('["photo.jpg", "pictures/new"]', '["photo.npy"]'),
+    ):
+        assert written in block
+        block = block.replace(written, here)
+    exec(block, {"rows": np.asarray(problem.test)[:1]})
+    assert "photo.npy#0" in capsys.readouterr().out
+    with Image.open(DOCS.parent / "images" / "explain.png") as picture:
+        assert picture.width > 1_000
+    assert (DOCS.parent / "images" / "explain.png").stat().st_size < 200_000

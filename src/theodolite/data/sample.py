@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -72,21 +73,41 @@ def labels_of(source: ImageSource) -> list[int | None]:
 
 def read_image(path: Path) -> Image.Image:
     """A decoded picture with one or three 8-bit channels, as stored: `upright` turns it."""
-    try:
+
+    def opened() -> BinaryIO:
         if path.suffix.lower() not in Image.EXTENSION:
             heif.readable()  # a worker process has yet to teach Pillow
         if path.stat().st_size == 0:
             raise UnreadableImageError.of(str(path), "the file is empty")
         # By its name Pillow would map an uncompressed TIFF, and mix up the pixels of one it has to turn.
-        with path.open("rb") as file, Image.open(file) as image:
+        return path.open("rb")
+
+    return _decoded(opened, str(path))
+
+
+def decode_image(content: bytes, name: str) -> Image.Image:
+    """The same of a file's content in memory, called ``name`` where it cannot be read."""
+
+    def opened() -> BinaryIO:
+        heif.readable()
+        if not content:
+            raise UnreadableImageError.of(name, "it is empty")
+        return BytesIO(content)
+
+    return _decoded(opened, name)
+
+
+def _decoded(opened: Callable[[], BinaryIO], name: str) -> Image.Image:
+    """Decoders of broken files raise almost anything; what matters is which file it was."""
+    try:
+        with opened() as file, Image.open(file) as image:
             return plain(image)
     except UnreadableImageError:
         raise
     except MemoryError:
         raise
-    # Decoders of broken files raise almost anything; what matters is which file it was.
     except Exception as error:
-        raise UnreadableImageError.of(str(path), _reason(error)) from error
+        raise UnreadableImageError.of(name, _reason(error)) from error
 
 
 def plain(image: Image.Image) -> Image.Image:

@@ -3,21 +3,29 @@
 from .by_class import ClassCalibration
 from .calibration import Calibration
 from .ensemble import Ensemble
+from .explain import Explainer
+from .explain_paths import explain_paths
+from .explanation import Explanation
 from .fitting import FittedGuard, fit_guard
 from .guard import Guard
 from .provenance import Provenance
+from .serving import BatchGuard
 from .storage import ready_made
 from .verdicts import PathVerdict, Verdicts
 
 __all__ = [
+    "BatchGuard",
     "Calibration",
     "ClassCalibration",
     "Ensemble",
+    "Explainer",
+    "Explanation",
     "FittedGuard",
     "Guard",
     "PathVerdict",
     "Provenance",
     "Verdicts",
+    "explain_paths",
     "fit_guard",
     "ready_made",
 ]

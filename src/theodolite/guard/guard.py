@@ -20,6 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+from PIL.Image import Image
 from torch import Tensor, nn
 
 from ..core.arrays import ArrayLike
@@ -34,8 +35,11 @@ from .calibrated import Calibrated, calibrate
 from .calibration import Calibration
 from .choice import choose_detector, require_head
 from .discoveries import check_rules, together
+from .explain import NEIGHBOURS, TOP, Explainer
+from .explanation import Explanation
 from .holdout import require_unseen, split
 from .model_judge import ModelJudge
+from .nearest import BankLike
 from .origin import Origin, origin_of, require_one_model
 from .path_reader import PathReader
 from .provenance import Provenance, load_trusted, trusted_spec
@@ -197,6 +201,27 @@ class Guard(ModelJudge):
             folder, kind=kind, model=model, fdr=fdr, unscorable=unscorable, running=running
         )
         return list(chain.from_iterable(batches))
+
+    # ------------------------------------------------------------------ reasons
+
+    def explain(
+        self,
+        inputs: ArrayLike | Sequence[Image],
+        *,
+        bank: BankLike | None = None,
+        names: Sequence[str] | None = None,
+        top: int = TOP,
+        neighbours: int = NEIGHBOURS,
+        false_alarm_rate: float | None = None,
+    ) -> list[Explanation]:
+        """Why the verdicts are what they are, a record a sample; ``inputs`` are as for `verdicts`.
+
+        ``bank`` are ID features of the guard's model (a feature store, or a file of features), for the
+        nearest ID samples and for what the guard does not keep itself. An `Explainer` is worth keeping for
+        more than one call.
+        """
+        told = Explainer(self, bank=bank, top=top, neighbours=neighbours, false_alarm_rate=false_alarm_rate)
+        return told(inputs, names=names)
 
     # ------------------------------------------------------------------ files
 

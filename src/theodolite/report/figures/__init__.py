@@ -6,6 +6,7 @@ filling and outline as well as by colour.
 
 from .bars import metric_bars
 from .curves import roc_curves
+from .explanation import explanation_figure
 from .histograms import ensemble_histograms, score_histograms
 from .median import median_view
 from .sines import Sines, sine_evaluation, sine_histograms, sines
@@ -20,6 +21,7 @@ __all__ = [
     "Sines",
     "TriangleView",
     "ensemble_histograms",
+    "explanation_figure",
     "median_view",
     "metric_bars",
     "roc_curves",

@@ -16,14 +16,16 @@ LINES = ("#2f6fb0", "#d9822b", "#2a8f6d", "#b0457b", "#6a5acd", "#7a6a4f")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 3)))
 
 
-def save(figure: Figure, stem: Path, *, suffixes: Sequence[str] = (".png", ".svg")) -> list[Path]:
+def save(
+    figure: Figure, stem: Path, *, suffixes: Sequence[str] = (".png", ".svg"), dpi: int = 160
+) -> list[Path]:
     """Write a figure as PNG and SVG beside each other; returns the paths."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     # Not with_suffix: a stem such as "vit-b16.in21k" has a dot of its own.
     paths = [stem.with_name(stem.name + suffix) for suffix in suffixes]
     literal(figure)
     for path in paths:
-        figure.savefig(path, dpi=160, facecolor="white")
+        figure.savefig(path, dpi=dpi, facecolor="white")
     return paths
 
 

@@ -1,0 +1,152 @@
+"""A column of a batch, as engines give them, as what a guard takes: features, pictures, or a batch of images.
+
+Engines hand over one array where all rows have one shape, and an array of objects, a list or a pandas Series
+where they have not: rows of numbers, arrays of pixels, or encoded pictures as bytes. A row may be missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+from torch import Tensor
+
+from ..core.arrays import Array
+from ..core.errors import InputError, UnreadableImageError
+from ..data.sample import as_picture, decode_image, from_array
+
+Column: TypeAlias = Array | Tensor | Sequence[object]
+_BYTES = (bytes, bytearray, memoryview)
+
+
+class Rows(NamedTuple):
+    """The content of the rows that are ``good`` (N,): features (n, D), images (n, 3, H, W), or pictures."""
+
+    content: Array | list[Image.Image]
+    good: npt.NDArray[np.bool_]
+
+
+def rows_of(values: Column, column: str, *, bad_is_error: bool) -> Rows:
+    """What a column holds. Rows that are missing, and pictures that cannot be read, are not good."""
+    array = _as_array(values, column)
+    if len(array) == 0:
+        return Rows([], np.zeros(0, np.bool_))
+    if array.dtype != object:
+        return _of_one_array(array, column)
+    listed = array.tolist() if array.ndim == 1 else list(array)
+    listed = [None if _missing(row) else row for row in listed]
+    kind = next((_kind(row) for row in listed if row is not None), None)
+    good = np.array([row is not None for row in listed])
+    if bad_is_error and not good.all():
+        raise InputError(f"{_called(column, int(good.argmin()))} is missing: leave such rows out")
+    if kind is None:
+        return Rows([], good)
+    if kind == "numbers":
+        return Rows(_features(listed, column), good)
+    pictures: list[Image.Image] = []
+    for place, row in enumerate(listed):
+        if row is None:
+            continue
+        try:
+            pictures.append(_picture(row, _called(column, place)))
+        except UnreadableImageError:
+            if bad_is_error:
+                raise
+            good[place] = False
+    return Rows(pictures, good)
+
+
+def _as_array(values: Any, column: str) -> Array:
+    if isinstance(values, Tensor):
+        return values.detach().cpu().numpy()
+    if not isinstance(values, np.ndarray) and hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if isinstance(values, np.ndarray):
+        if values.ndim == 0 or values.dtype.kind in "SUV":
+            raise InputError(
+                f"column {column!r} is an array of dtype {values.dtype}, expected numbers, or objects: NumPy "
+                f"cuts bytes at their last zero, so give encoded pictures as a list, or with dtype=object"
+            )
+        return values
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InputError(
+            f"column {column!r} is a {type(values).__name__}, expected an array or a list with a row a sample"
+        )
+    listed = list(values)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
+def _of_one_array(array: Array, column: str) -> Rows:
+    good = np.ones(len(array), np.bool_)
+    pixels = array.dtype == np.uint8 and array.ndim in (3, 4)
+    if pixels:
+        named = ((row, _called(column, place)) for place, row in enumerate(array))
+        return Rows([as_picture(from_array(row, name)) for row, name in named], good)
+    if array.ndim not in (2, 4):
+        raise InputError(
+            f"column {column!r} has shape {array.shape} and dtype {array.dtype}, expected features (N, D), "
+            f"pictures (N, height, width, channels) of uint8, or prepared images (N, 3, H, W)"
+        )
+    return Rows(array, good)
+
+
+def _missing(row: object) -> bool:
+    """None, or what pandas puts in its place."""
+    return row is None or (isinstance(row, float) and math.isnan(row)) or type(row).__name__ == "NAType"
+
+
+def _kind(row: object) -> str:
+    if isinstance(row, (*_BYTES, Image.Image)):
+        return "picture"
+    return "picture" if isinstance(row, np.ndarray) and row.ndim > 1 else "numbers"
+
+
+def _picture(row: object, name: str) -> Image.Image:
+    if isinstance(row, _BYTES):
+        return decode_image(bytes(row), name)
+    if isinstance(row, Image.Image):
+        return row
+    if isinstance(row, np.ndarray) and row.dtype == np.uint8:
+        return as_picture(from_array(row, name))
+    kind = f"an array of {row.dtype}" if isinstance(row, np.ndarray) else f"a {type(row).__name__}"
+    raise InputError(f"{name} is {kind}, expected a picture: bytes of its file, uint8 pixels or a PIL image")
+
+
+def _features(rows: Sequence[object], column: str) -> Array:
+    """Rows of numbers as one array; all must be as wide as the first."""
+    numbers: list[Array] = []
+    for place, row in enumerate(rows):
+        if row is None:
+            continue
+        name = _called(column, place)
+        try:
+            values = np.asarray(row)
+            # A list does not tell 1 from 1.0, and may have None for NaN; an array of integers means them.
+            if values.dtype == object or (values.dtype.kind in "iu" and not isinstance(row, np.ndarray)):
+                values = _numbers(values)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} is no row of numbers: {error}") from error
+        if values.ndim != 1 or values.dtype.kind not in "fiu":
+            raise InputError(
+                f"{name} has shape {values.shape} and dtype {values.dtype}, expected a row of numbers"
+            )
+        if numbers and len(values) != len(numbers[0]):
+            raise InputError(f"{name} has {len(values)} numbers, but rows before it have {len(numbers[0])}")
+        numbers.append(values)
+    return np.stack(numbers)
+
+
+def _numbers(values: Array) -> Array:
+    if any(isinstance(value, str | bytes) for value in values.ravel().tolist()):
+        raise TypeError("it holds text")
+    return values.astype(np.float64)
+
+
+def _called(column: str, place: int) -> str:
+    return f"row {place} of column {column!r}"
