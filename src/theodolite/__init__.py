@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .guard import Calibration as Calibration
     from .guard import Ensemble as Ensemble
     from .guard import Guard as Guard
+    from .guard import Monitor as Monitor
     from .guard import PathVerdict as PathVerdict
     from .guard import Verdicts as Verdicts
     from .guard import fit_guard as fit_guard
@@ -66,7 +67,7 @@ _HOMES = {
     "detectors.shaping": ("ASHB", "ASHP", "ASHS", "ReAct", "Scale"),
     "evaluation": ("Evaluation", "auroc", "evaluate", "fpr_at_tpr"),
     "features": ("Capture", "ExtractionSettings", "FeatureStore", "Running", "extract", "train_probe"),
-    "guard": ("Calibration", "Ensemble", "Guard", "PathVerdict", "Verdicts", "fit_guard"),
+    "guard": ("Calibration", "Ensemble", "Guard", "Monitor", "PathVerdict", "Verdicts", "fit_guard"),
     "models": ("LoadedModel", "load_model"),
     "reference": ("Head", "Needs", "Reference"),
     "report.documents": ("write_files",),

@@ -34,7 +34,9 @@ from .calibrated import Calibrated, calibrate
 from .calibration import Calibration
 from .choice import choose_detector, require_head
 from .holdout import require_unseen, split
+from .martingale import MARTINGALE
 from .model_judge import ModelJudge
+from .monitor import Monitor
 from .origin import Origin, origin_of, require_one_model
 from .path_reader import PathReader
 from .provenance import Provenance, load_trusted, trusted_spec
@@ -187,6 +189,10 @@ class Guard(ModelJudge):
         """All verdicts of `score_paths` on one path at once: for what fits in memory."""
         batches = self.score_paths(folder, kind=kind, model=model, unscorable=unscorable, running=running)
         return list(chain.from_iterable(batches))
+
+    def monitor(self, *, alarm: float | None = None, kind: str = MARTINGALE, seed: int = 0) -> Monitor:
+        """A monitor of a stream of this guard's scores: whether it is still like the calibration data."""
+        return Monitor(self.calibration, alarm=alarm, kind=kind, seed=seed)
 
     # ------------------------------------------------------------------ files
 
