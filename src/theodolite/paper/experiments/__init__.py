@@ -5,7 +5,7 @@ Importing this package enters them all in the registry, in the order they are li
 
 from ._registry import Context, Experiment, Need, Produced, experiment, experiments
 
-from . import angles, confirmation, false_alarms, feature_folders, literature, mnist, recommendation  # isort: skip
+from . import angles, confirmation, false_alarms, feature_folders, literature, mnist, monitor, recommendation  # isort: skip
 
 __all__ = [
     "Context",
@@ -20,5 +20,6 @@ __all__ = [
     "feature_folders",
     "literature",
     "mnist",
+    "monitor",
     "recommendation",
 ]

@@ -1,0 +1,236 @@
+"""The monitor's promise, simulated; its silence on real ID streams; its delay where a stream turns OOD.
+
+Everything below was fixed before any real score went through the monitor: the rule (`guard.martingale`), the
+alarm levels, the data, the sizes. Streams are drawn without replacement from held-out ID scores; the first of
+them are the calibration. A stream that turns does so after 1,000 samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...benchmarks.feature_folder import from_folder
+from ...benchmarks.feature_sets import TEST
+from ...benchmarks.scoring import Scorer
+from ...benchmarks.subject import Subject
+from ...core.arrays import FloatArray
+from ...detectors import RECOMMENDED, detector_record
+from ...detectors.spec import parse_specs
+from ...guard.martingale import KINDS, MARTINGALE, SHIRYAEV_ROBERTS
+from ...guard.monitor import ALARMS
+from ...report.tables import Table, printed
+from ..studies import TableStudy
+from . import monitor_runs as runs
+from ._registry import Context, Need, Produced, experiment
+from .mnist import DATA, OE_WEIGHTS, convnet_subject
+
+FOLDER = "cifar10-densenet"
+SCORES = (RECOMMENDED, "ora")
+CALIBRATIONS = (50, 200, 1_000)
+LEVELS = (0.05, 0.01)
+# Of Shiryaev–Roberts in the simulation: streams of 2,000 samples would show nothing of one in 100,000.
+OFTEN = 0.005
+NULL_RUNS, NULL_SAMPLES = 1_000, 2_000
+REAL_RUNS, CALIBRATION, REAL_SAMPLES = 400, 1_000, 2_000
+SHARES = (0.1, 0.3, 1.0)
+TURNED_RUNS, AFTER, TURNED = 200, 1_000, 1_000
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Null streams: share of false alarms in % and its standard error, on growing and on the guard's own p."""
+
+    calibration: int
+    alarm: float
+    growing: float
+    growing_error: float
+    own: float
+    own_error: float
+
+
+@dataclass(frozen=True)
+class RunLength:
+    """Null streams, Shiryaev–Roberts: mean samples to a false alarm, a stream without one counted as its length."""
+
+    calibration: int
+    promised: float
+    growing: float
+    growing_error: float
+    own: float
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Real ID streams: share with an alarm in %, by kind."""
+
+    data: str
+    score: str
+    alarms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Delay:
+    """Samples from the change to the alarm, over streams without an earlier one; None: not within the stream."""
+
+    data: str
+    score: str
+    ood: str
+    kind: str
+    share: float
+    median: float | None
+    ninety: float | None
+    found: float
+    too_early: float
+
+    @property
+    def text(self) -> str:
+        if self.median is None:
+            return f"{self.found:.0f} % found"
+        late = f"> {TURNED:,}" if self.ninety is None else f"{self.ninety:.0f}"
+        return f"{self.median:.0f} ({late})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorStudy(TableStudy):
+    format = "theodolite-monitor-study/1"
+
+    simulated: tuple[Simulated, ...]
+    run_lengths: tuple[RunLength, ...]
+    silence: tuple[Silence, ...]
+    delays: tuple[Delay, ...]
+
+    def tables(self) -> list[Table]:
+        return [self._simulated(), self._run_lengths(), self._silence(), *map(self._delays, KINDS)]
+
+    def _simulated(self) -> Table:
+        header = ["calibration scores", "promised at most, %", "growing reference", "the guard's own p-values"]
+        rows = [
+            [
+                f"{row.calibration:,}",
+                f"{100 * row.alarm:g}",
+                f"{printed(row.growing)} ± {printed(row.growing_error)}",
+                f"{printed(row.own)} ± {printed(row.own_error)}",
+            ]
+            for row in self.simulated
+        ]
+        title = f"% of {NULL_RUNS:,} unchanged streams of {NULL_SAMPLES:,} with an alarm (± standard error)"
+        return Table.of_texts(title, header, rows)
+
+    def _run_lengths(self) -> Table:
+        header = ["calibration scores", "promised at least", "growing reference", "the guard's own p-values"]
+        rows = [
+            [
+                f"{row.calibration:,}",
+                f"{row.promised:.0f}",
+                f"{row.growing:.0f} ± {row.growing_error:.0f}",
+                f"{row.own:.0f}",
+            ]
+            for row in self.run_lengths
+        ]
+        title = f"Shiryaev–Roberts: mean samples to a false alarm (streams end after {NULL_SAMPLES:,})"
+        return Table.of_texts(title, header, rows)
+
+    def _silence(self) -> Table:
+        rows = [
+            [row.data, row.score, *(printed(row.alarms[kind]) for kind in KINDS)] for row in self.silence
+        ]
+        title = f"% of {REAL_RUNS} real ID streams of {REAL_SAMPLES:,} with an alarm"
+        return Table.of_texts(title, ["data", "score", *(f"{kind}, {ALARMS[kind]:g}" for kind in KINDS)], rows)
+
+    def _delays(self, kind: str) -> Table:
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for row in self.delays:
+            if row.kind == kind:
+                rows.setdefault((f"{row.data}: {row.ood}", row.score), []).append(row.text)
+        shares = [f"{100 * share:g} % OOD" for share in SHARES]
+        title = f"{kind.capitalize()}, {ALARMS[kind]:g}: samples from the change to the alarm, median (90 %)"
+        return Table.of_texts(
+            title, ["stream", "score", *shares], [[*key, *texts] for key, texts in rows.items()]
+        )
+
+
+@experiment(
+    "monitor", "The monitor: false alarms, silence, and delay until a change", Need(FOLDER), *DATA, Need(OE_WEIGHTS)
+)
+def monitor(context: Context) -> Produced:
+    simulated, lengths = [], []
+    for size in CALIBRATIONS:
+        context.say(f"monitor: unchanged streams, {size} calibration scores")
+        rows, length = simulate(size, context.seed)
+        simulated += rows
+        lengths.append(length)
+    silence, delays = [], []
+    for subject in (convnet_subject(context), from_folder(context.root / FOLDER)):
+        specs = parse_specs(SCORES)
+        found = Scorer(subject, specs, cache=context.scores).run().values
+        for name in SCORES:
+            score = detector_record(name).title
+            context.say(f"monitor: {subject.name}, {score}")
+            silence.append(quiet(subject, score, found[score][TEST], context.seed))
+            delays += delayed(subject, score, found[score], context.seed)
+    study = MonitorStudy(
+        title="The monitor: false alarms, silence on real ID streams, and delay until a change",
+        command="theodolite reproduce monitor",
+        simulated=tuple(simulated),
+        run_lengths=tuple(lengths),
+        silence=tuple(silence),
+        delays=tuple(delays),
+    )
+    return {"monitor": study}
+
+
+def simulate(size: int, seed: int) -> tuple[list[Simulated], RunLength]:
+    """Streams in which nothing changes, on both kinds of p-values."""
+    streams = runs.null_streams(size, NULL_SAMPLES, NULL_RUNS, seed)
+    p_values = runs.growing_p_values(streams), runs.own_p_values(streams)
+    games = [runs.evidence(values, MARTINGALE) for values in p_values]
+    rows = []
+    for level in LEVELS:
+        shares = [float(np.isfinite(runs.alarm_times(game, level)).mean()) for game in games]
+        errors = [(share * (1 - share) / NULL_RUNS) ** 0.5 for share in shares]
+        figures = [round(100 * part, 4) for pair in zip(shares, errors, strict=True) for part in pair]
+        rows.append(Simulated(size, level, *figures))
+    times = [
+        np.minimum(runs.alarm_times(runs.evidence(values, SHIRYAEV_ROBERTS), OFTEN), NULL_SAMPLES)
+        for values in p_values
+    ]
+    error = float(times[0].std() / NULL_RUNS**0.5)
+    means = [round(float(part.mean()), 4) for part in times]
+    return rows, RunLength(size, 1 / OFTEN, means[0], round(error, 4), means[1])
+
+
+def quiet(subject: Subject, score: str, known: FloatArray, seed: int) -> Silence:
+    """Alarms on ID streams."""
+    times = runs.alarms_of(runs.shuffled(known, CALIBRATION, REAL_SAMPLES, REAL_RUNS, seed), ALARMS)
+    shares = {kind: round(100 * float(np.isfinite(found).mean()), 4) for kind, found in times.items()}
+    return Silence(subject.name, score, shares)
+
+
+def delayed(subject: Subject, score: str, found: Mapping[str, FloatArray], seed: int) -> list[Delay]:
+    """Alarms on streams that turn, for every OOD set and share."""
+    streams = runs.shuffled(found[TEST], CALIBRATION, AFTER + TURNED, TURNED_RUNS, seed)
+    rows = []
+    for ood in (name for name in found if name != TEST):
+        for share in SHARES:
+            times = runs.alarms_of(runs.turning(streams, found[ood], AFTER, share, seed), ALARMS)
+            for kind, alarms in times.items():
+                rows.append(Delay(subject.name, score, ood, kind, share, *_summed(alarms)))
+    return rows
+
+
+def _summed(times: FloatArray) -> tuple[float | None, float | None, float, float]:
+    early = times <= AFTER
+    delays = times[~early] - AFTER
+    median, ninety = (_quantile(delays, level) for level in (0.5, 0.9))
+    found, too_early = np.isfinite(delays).mean(), early.mean()
+    return median, ninety, round(100 * float(found), 4), round(100 * float(too_early), 4)
+
+
+def _quantile(delays: FloatArray, level: float) -> float | None:
+    """The smallest delay that so many do not exceed; None where the stream ends before."""
+    ordered: Sequence[float] = np.sort(delays).tolist()
+    value = ordered[int(np.ceil(level * len(ordered))) - 1]
+    return value if np.isfinite(value) else None
