@@ -1,27 +1,29 @@
 """P-values against a reference that grows with the stream: independent and uniform while nothing changes.
 
 The guard's own p-values compare every new score with the same n calibration scores. Each is honest by itself,
-but they share the luck of that one calibration set: if its scores are a little high, all p-values are a little
-low, for ever, and a test that adds up evidence takes this for a change. So every stream score joins the
-reference once it has its p-value. The n calibration scores leave n + 1 gaps between them; with N_i earlier
-stream scores in gap i, a score that falls into gap j has
+but they share the luck of that one calibration set: if its scores are a little high, all p-values are a
+little low, for ever, and a test that adds up evidence takes this for a change. So every stream score joins
+the reference once it has its p-value. The n calibration scores leave n + 1 gaps between them; with N_i
+earlier stream scores in gap i, the t-th score of the stream, if it falls into gap j, has
 
     p = ( Σ_{i<j} (1 + N_i) + θ·(1 + N_j) ) / (n + t),        θ uniform on (0, 1]
 
-for the t-th sample of the stream. Equal scores are ordered by random keys, one a score.
+Equal scores are ordered by random keys, one a score.
 
-**These are independent and uniform** if calibration and stream are exchangeable. By the keys no two samples are
-equal. Given the order of the first n + t − 1 samples, the next is equally likely to fall into each of the n + t
-slots that they leave; 1 + N_j of these lie in gap j. So it falls into gap j with probability (1 + N_j)/(n + t)
-whatever happened before, and p is then uniform on an interval of just that length: uniform on (0, 1], and
-independent of all earlier gaps and θ, hence of all earlier p-values. ∎ It is the smoothed conformal p-value
-(Vovk, Gammerman and Shafer, *Algorithmic Learning in a Random World*, 2nd ed. 2022) in which two stream scores
-are told apart only by calibration scores between them. That costs little, and buys an endless stream in bounded
-memory: n + 1 counts, whatever t; a sample costs O(log n).
+**These are independent and uniform** if calibration and stream are exchangeable. By the keys no two samples
+are equal. Given the order of the first n + t − 1 samples, the next is equally likely to fall into each of the
+n + t slots that they leave, and 1 + N_j of these lie in gap j. So it falls into gap j with probability
+(1 + N_j)/(n + t) whatever happened before, and p is then uniform on an interval of just that length, beside
+those of the other gaps: uniform on (0, 1], and independent of all earlier gaps and θ, hence of all earlier
+p-values. ∎
+
+It is the smoothed conformal p-value (Vovk, Gammerman and Shafer, *Algorithmic Learning in a Random World*,
+2nd ed. 2022), but that two stream scores are told apart only by calibration scores between them. This costs
+little, and buys an endless stream in bounded memory: n + 1 counts, whatever t, and O(log n) a sample.
 
 Exchangeable means: every order of calibration and stream together is as likely as any other. Independent
-samples from one source are. It fails by drift, which is to be found, and also by dependence: frames of a video,
-bursts, sorted files, a stream that is the calibration data itself.
+samples from one source are. It fails by drift, which is to be found, and also by dependence: frames of a
+video, bursts, sorted files, samples that come twice.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class GrowingReference:
         return p_values
 
     def _gaps(self, scores: FloatArray, keys: FloatArray) -> IntArray:
-        """The gap of each score: how many calibration scores lie below it, equal ones ordered by their keys."""
+        """The gap of each score: how many calibration scores lie below it, equal ones by their keys."""
         gaps = np.searchsorted(self.scores, scores, side="left")
         above = np.searchsorted(self.scores, scores, side="right")
         for row in np.flatnonzero(above > gaps):
@@ -84,8 +86,8 @@ class GrowingReference:
         return gaps
 
 
-# Sums of counts below a gap, in a binary indexed tree (Fenwick 1994): entry k, from 1 on, holds the sum of the
-# last (k & −k) counts up to k.
+# Sums of counts below a gap, in a binary indexed tree (Fenwick 1994): entry k, from 1 on, holds the sum of
+# the last (k & −k) counts up to k.
 
 
 def _tree_of(counts: IntArray) -> IntArray:

@@ -20,12 +20,12 @@ average of martingales is one.
 
 **Shiryaev–Roberts.** On a stream without an end the capital of the martingale dwindles while all is well, and
 has to be earned back after a change. Here a new Jumper begins with 1 before every sample, and the statistic
-R_t is the money of all of them. If all is well R_t − t is a martingale with R_0 = 0; at the time τ when R first
-reaches 1/α therefore E[τ] = E[R_τ] ≥ 1/α: **on average at least 1/α samples to a false alarm**, and as many to
-the next if one begins anew. A single long stream will see false alarms; their rate is what is bounded.
+R_t is the money of all of them. If all is well R_t − t is a martingale with R_0 = 0; at the time τ when R
+first reaches 1/α therefore E[τ] = E[R_τ] ≥ 1/α: **on average at least 1/α samples to a false alarm**, and as
+many to the next if one begins anew. A single long stream will see false alarms; their rate is bounded.
 
-Money is held as logarithms of sums and shares of accounts: nothing overflows, and nothing sinks to a zero that
-it could not rise from. All functions take any number of games at once, in the leading axes.
+Money is held as logarithms of sums and shares of accounts: nothing overflows, and nothing sinks to a zero
+that it could not rise from. All functions take any number of games at once, in the leading axes.
 """
 
 from __future__ import annotations

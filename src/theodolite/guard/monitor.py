@@ -7,9 +7,9 @@
 A guard judges sample by sample; a monitor judges the stream. It bets against the claim that calibration and
 stream are exchangeable (`martingale`), on p-values of its own (`growing`) and **not** on the guard's, which
 would break the promise. While the claim holds, a ``"martingale"`` raises an alarm with probability at most
-``alarm``, however long the stream is; ``"shiryaev-roberts"`` raises at most one in 1/``alarm`` samples on average,
-for streams without an end. An alarm says that the stream has changed, not what is wrong with it. Silence is no
-proof that all is well.
+``alarm``, however long the stream is; ``"shiryaev-roberts"``, for streams without an end, at most one in
+1/``alarm`` samples on average. An alarm says that the stream has changed, not what is wrong with it. Silence
+is no proof that all is well.
 
 A sample without a score (NaN) counts as stranger than every score, as the guard flags it: calibration scores
 are never NaN, so whoever sends them has left what was calibrated on, and leaving them out would hide it.
@@ -39,9 +39,9 @@ ALARMS = {MARTINGALE: 0.01, SHIRYAEV_ROBERTS: 1e-5}
 class Reading(NamedTuple):
     """What a monitor knows after an update.
 
-    Evidence is a power of ten: 2 is a hundredfold gain against the claim that nothing has changed. ``trace`` has
-    it after each sample of the update, ``evidence`` after the last; ``peak`` is the highest so far. ``alarmed_at``
-    is the number of the sample that raised the alarm, from 1 on; None if there was none.
+    Evidence is a power of ten: 2 is a hundredfold gain against the claim that nothing has changed. ``trace``
+    has it after each sample of the update, ``evidence`` after the last; ``peak`` is the highest so far.
+    ``alarmed_at`` is the number of the sample that raised the alarm, from 1 on; None if none did.
     """
 
     seen: int
@@ -55,10 +55,10 @@ class Reading(NamedTuple):
 class Monitor:
     """Evidence that a stream of scores is no longer like the calibration scores, after every sample.
 
-    ``alarm`` is by default 0.01 for ``kind="martingale"``: of streams in which nothing changes at most 1 % ever
-    raise one. For ``kind="shiryaev-roberts"`` it is 1e-5: one false alarm in 100,000 samples or more, on average.
-    The random numbers that the p-values need come from ``seed``: the same stream gives the same evidence, in
-    batches of any size. A monitor is for one thread at a time.
+    ``alarm`` is by default 0.01 for ``kind="martingale"``: of streams in which nothing changes at most 1 %
+    ever raise one. For ``kind="shiryaev-roberts"`` it is 1e-5: 100,000 samples or more to a false alarm, on
+    average. The random numbers that the p-values need come from ``seed``: the same stream gives the same
+    evidence, in batches of any size. A monitor is for one thread at a time.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Monitor:
         alarm = ALARMS[kind] if alarm is None else alarm
         if not 0 < alarm < 1:
             raise InputError(f"alarm must lie between 0 and 1, got {alarm}")
-        if seed < 0:
-            raise InputError(f"seed must be a whole number from 0 on, got {seed}")
+        if not isinstance(seed, int) or seed < 0:
+            raise InputError(f"seed must be a whole number from 0 on, got {seed!r}")
         self.kind, self.alarm = kind, float(alarm)
         self._digest = digest_of(calibration)
         self._reference = GrowingReference(calibration.scores, seed)
@@ -112,12 +112,17 @@ class Monitor:
         return self._reference.seen
 
     @property
+    def seed(self) -> int:
+        """Where its random numbers come from."""
+        return self._reference.seed
+
+    @property
     def unscorable(self) -> int:
         """Samples without a score (NaN)."""
         return self._unscorable
 
     def update(self, scores: ArrayLike) -> Reading:
-        """The next scores of the stream, in order: a vector of any length. NaN is a sample without a score."""
+        """The next scores of the stream, in order; NaN is a sample without a score."""
         values = as_tensor(scores, "scores").cpu().to(torch.float64).numpy()
         if values.ndim != 1:
             raise InputError(f"scores must be a vector, one a sample, got shape {values.shape}")
@@ -145,7 +150,7 @@ class Monitor:
         state = MonitorState(
             kind=self.kind,
             alarm=self.alarm,
-            seed=self._reference.seed,
+            seed=self.seed,
             calibration=self._digest,
             unscorable=self._unscorable,
             alarmed_at=self._alarmed_at,

@@ -70,8 +70,8 @@ def read_state(path: Path, calibration: str, gaps: int) -> StoredState:
     said = from_plain(MonitorState, description.get("monitor"), f"the state in {path}")
     if said.calibration != calibration:
         raise InputError(
-            f"{path} is the state of a monitor with other calibration scores: give the guard that it was made "
-            f"with, or begin a new state"
+            f"{path} is the state of a monitor with other calibration scores: give the guard that it was "
+            f"made with, or begin a new state"
         )
     rates = len(JUMP_RATES)
     counts = _array(path, tensors, "counts", np.int64, (gaps,))
@@ -99,7 +99,6 @@ def read_state(path: Path, calibration: str, gaps: int) -> StoredState:
 def _array(
     path: Path, tensors: Mapping[str, Tensor], name: str, dtype: type[Number], shape: tuple[int, ...]
 ) -> npt.NDArray[Number]:
-    array = tensors[name].numpy() if name in tensors else np.empty(0)
-    if array.dtype != dtype or array.shape != shape:
+    if name not in tensors or tensors[name].shape != shape or tensors[name].numpy().dtype != dtype:
         raise FormatError(f"{path} holds no {name} of this monitor: {_REMEDY}")
-    return array.copy()
+    return tensors[name].numpy().astype(dtype)

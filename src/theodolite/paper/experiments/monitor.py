@@ -29,6 +29,7 @@ from .mnist import DATA, OE_WEIGHTS, convnet_subject
 
 FOLDER = "cifar10-densenet"
 SCORES = (RECOMMENDED, "ora")
+TITLES = {MARTINGALE: "Martingale", SHIRYAEV_ROBERTS: "Shiryaev–Roberts"}
 CALIBRATIONS = (50, 200, 1_000)
 LEVELS = (0.05, 0.01)
 # Of Shiryaev–Roberts in the simulation: streams of 2,000 samples would show nothing of one in 100,000.
@@ -41,7 +42,7 @@ TURNED_RUNS, AFTER, TURNED = 200, 1_000, 1_000
 
 @dataclass(frozen=True)
 class Simulated:
-    """Null streams: share of false alarms in % and its standard error, on growing and on the guard's own p."""
+    """Null streams: % with a false alarm and its standard error, on growing and on the guard's p-values."""
 
     calibration: int
     alarm: float
@@ -53,13 +54,12 @@ class Simulated:
 
 @dataclass(frozen=True)
 class RunLength:
-    """Null streams, Shiryaev–Roberts: mean samples to a false alarm, a stream without one counted as its length."""
+    """Null streams, Shiryaev–Roberts: mean samples to a false alarm, or to the end where there is none."""
 
     calibration: int
     promised: float
-    growing: float
-    growing_error: float
-    own: float
+    measured: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Delay:
-    """Samples from the change to the alarm, over streams without an earlier one; None: not within the stream."""
+    """Samples from the change to the alarm, of streams without one before; None: the stream ends first."""
 
     data: str
     score: str
@@ -106,7 +106,12 @@ class MonitorStudy(TableStudy):
         return [self._simulated(), self._run_lengths(), self._silence(), *map(self._delays, KINDS)]
 
     def _simulated(self) -> Table:
-        header = ["calibration scores", "promised at most, %", "growing reference", "the guard's own p-values"]
+        header = [
+            "calibration scores",
+            "promised at most, %",
+            "growing reference",
+            "the guard's own p-values",
+        ]
         rows = [
             [
                 f"{row.calibration:,}",
@@ -120,25 +125,19 @@ class MonitorStudy(TableStudy):
         return Table.of_texts(title, header, rows)
 
     def _run_lengths(self) -> Table:
-        header = ["calibration scores", "promised at least", "growing reference", "the guard's own p-values"]
         rows = [
-            [
-                f"{row.calibration:,}",
-                f"{row.promised:.0f}",
-                f"{row.growing:.0f} ± {row.growing_error:.0f}",
-                f"{row.own:.0f}",
-            ]
+            [f"{row.calibration:,}", f"{row.promised:.0f}", f"{row.measured:.0f} ± {row.error:.0f}"]
             for row in self.run_lengths
         ]
         title = f"Shiryaev–Roberts: mean samples to a false alarm (streams end after {NULL_SAMPLES:,})"
-        return Table.of_texts(title, header, rows)
+        return Table.of_texts(title, ["calibration scores", "promised at least", "measured"], rows)
 
     def _silence(self) -> Table:
-        rows = [
-            [row.data, row.score, *(printed(row.alarms[kind]) for kind in KINDS)] for row in self.silence
-        ]
+        rows = [[row.data, row.score, *(printed(row.alarms[kind]) for kind in KINDS)] for row in self.silence]
         title = f"% of {REAL_RUNS} real ID streams of {REAL_SAMPLES:,} with an alarm"
-        return Table.of_texts(title, ["data", "score", *(f"{kind}, {ALARMS[kind]:g}" for kind in KINDS)], rows)
+        return Table.of_texts(
+            title, ["data", "score", *(f"{TITLES[kind]}, {ALARMS[kind]:g}" for kind in KINDS)], rows
+        )
 
     def _delays(self, kind: str) -> Table:
         rows: dict[tuple[str, ...], list[str]] = {}
@@ -146,14 +145,18 @@ class MonitorStudy(TableStudy):
             if row.kind == kind:
                 rows.setdefault((f"{row.data}: {row.ood}", row.score), []).append(row.text)
         shares = [f"{100 * share:g} % OOD" for share in SHARES]
-        title = f"{kind.capitalize()}, {ALARMS[kind]:g}: samples from the change to the alarm, median (90 %)"
+        title = f"{TITLES[kind]}, {ALARMS[kind]:g}: samples from the change to the alarm, median (90 %)"
         return Table.of_texts(
             title, ["stream", "score", *shares], [[*key, *texts] for key, texts in rows.items()]
         )
 
 
 @experiment(
-    "monitor", "The monitor: false alarms, silence, and delay until a change", Need(FOLDER), *DATA, Need(OE_WEIGHTS)
+    "monitor",
+    "The monitor: false alarms, silence, and delay until a change",
+    Need(FOLDER),
+    *DATA,
+    Need(OE_WEIGHTS),
 )
 def monitor(context: Context) -> Produced:
     simulated, lengths = [], []
@@ -193,13 +196,10 @@ def simulate(size: int, seed: int) -> tuple[list[Simulated], RunLength]:
         errors = [(share * (1 - share) / NULL_RUNS) ** 0.5 for share in shares]
         figures = [round(100 * part, 4) for pair in zip(shares, errors, strict=True) for part in pair]
         rows.append(Simulated(size, level, *figures))
-    times = [
-        np.minimum(runs.alarm_times(runs.evidence(values, SHIRYAEV_ROBERTS), OFTEN), NULL_SAMPLES)
-        for values in p_values
-    ]
-    error = float(times[0].std() / NULL_RUNS**0.5)
-    means = [round(float(part.mean()), 4) for part in times]
-    return rows, RunLength(size, 1 / OFTEN, means[0], round(error, 4), means[1])
+    times = runs.alarm_times(runs.evidence(p_values[0], SHIRYAEV_ROBERTS), OFTEN)
+    lengths = np.minimum(times, NULL_SAMPLES)
+    error = float(lengths.std() / NULL_RUNS**0.5)
+    return rows, RunLength(size, 1 / OFTEN, round(float(lengths.mean()), 4), round(error, 4))
 
 
 def quiet(subject: Subject, score: str, known: FloatArray, seed: int) -> Silence:

@@ -1,0 +1,104 @@
+"""Evidence over time: what a monitor gained against the claim that nothing has changed, and when that was enough.
+
+Evidence may grow without end. The figure ends at the cube of what raises an alarm, so that its moment can be seen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from ...core.arrays import FloatArray
+from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET, panels, plain
+
+_POINTS = 2_048
+_SHOWN = 3
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass
+class Trace:
+    """The course of the evidence in bounded memory: the highest of every ``stride`` samples, ``first`` on."""
+
+    first: int = 1
+    stride: int = 1
+    highest: list[float] = field(default_factory=list)
+    _open: int = 0
+
+    def add(self, evidence: FloatArray) -> None:
+        """The evidence after each of the next samples."""
+        for value in evidence.tolist():
+            if self._open == 0:
+                self.highest.append(value)
+            else:
+                self.highest[-1] = max(self.highest[-1], value)
+            self._open = (self._open + 1) % self.stride
+            if len(self.highest) == 2 * _POINTS and self._open == 0:
+                pairs = np.array(self.highest).reshape(-1, 2)
+                self.highest, self.stride = pairs.max(axis=1).tolist(), 2 * self.stride
+
+    @property
+    def samples(self) -> FloatArray:
+        """The number of the first sample of every stride."""
+        return self.first + self.stride * np.arange(len(self.highest), dtype=np.float64)
+
+
+def evidence_over_time(trace: Trace, *, threshold: float, alarmed_at: int | None, title: str) -> Figure:
+    """The evidence sample by sample, the line of the alarm, and the moment it was reached."""
+    figure, ((panel,),) = panels(
+        1, 1, size=(6.6, 2.9), gap=(0.3, 0.3), margin=(0.8, 0.35, 0.55, 0.5), title=title
+    )
+    samples, values = trace.samples, np.array(trace.highest)
+    low, high = min([-0.5, *trace.highest]), max([threshold, *trace.highest])
+    top = min(high, _SHOWN * threshold)
+    panel.set_ylim(low - 0.05 * (top - low), top + 0.18 * (top - low))
+    panel.set_xlim(trace.first, max([trace.first + 1, *samples[-1:]]))
+    panel.axhspan(threshold, panel.get_ylim()[1], color=OOD_COLOUR, alpha=0.08, linewidth=0)
+    panel.axhline(threshold, color=OOD_COLOUR, linewidth=1, linestyle="--")
+    panel.axhline(0, color=QUIET, linewidth=0.6, linestyle=":")
+    panel.plot(samples, values, color=ID_COLOUR, linewidth=1.3)
+    _words(panel, threshold, alarmed_at)
+    if high > top:
+        corner = {"xycoords": "axes fraction", "ha": "right", "va": "top", "fontsize": 8.5, "color": INK}
+        panel.annotate(f"up to {odds_text(high)} : 1 ↑", (0.99, 0.98), **corner)
+    if alarmed_at is not None and alarmed_at >= trace.first:
+        panel.axvline(alarmed_at, color=OOD_COLOUR, linewidth=0.8)
+        at = float(np.interp(alarmed_at, samples, values))
+        panel.plot([alarmed_at], [max(at, threshold)], "o", color=OOD_COLOUR, markersize=6)
+    panel.set_xlabel("samples", fontsize=9, color=INK)
+    panel.set_ylabel("evidence of a change", fontsize=9, color=INK)
+    panel.yaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda power, _: odds_text(power)))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda place, _: f"{place:,.0f}"))
+    plain(panel, "top", "right")
+    return figure
+
+
+def _words(panel: Axes, threshold: float, alarmed_at: int | None) -> None:
+    """The alarm's line in words, where the curve is not: it comes from the left, below the line."""
+    raised = "" if alarmed_at is None else f"; raised at sample {alarmed_at:,}"
+    panel.annotate(
+        f"alarm at {odds_text(threshold)} : 1{raised}",
+        (0.01, threshold),
+        xycoords=("axes fraction", "data"),
+        xytext=(2, 4),
+        textcoords="offset points",
+        fontsize=8.5,
+        color=INK,
+    )
+
+
+def odds_text(power: float) -> str:
+    """10 to a power: 0.25, 63, 12,000 and, beyond a million or below a thousandth, 10⁻³⁴·⁵."""
+    if not math.isfinite(power):
+        return "0" if power < 0 else "∞"
+    if -3 <= power < 6:
+        value = 10.0**power
+        return f"{float(f'{value:.2g}'):,.10g}"
+    whole = f"{power:.1f}".removesuffix(".0").translate(_RAISED).replace(".", "·")
+    return f"10{whole}"
