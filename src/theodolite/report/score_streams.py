@@ -68,8 +68,8 @@ def scores_of(rows: Sequence[StreamRow], calibration: Calibration) -> FloatArray
             row = rows[checked[wrong[0]]]
             raise InputError(
                 f"{row.place}: the row says that score {row.score:.9g} has p-value {row.p_value:.6g}, but "
-                f"with this guard's calibration it is {own[wrong[0]]:.6g}. The scores are another guard's, or of "
-                f"another calibration: score the data again with this guard"
+                f"with this guard's calibration it is {own[wrong[0]]:.6g}. The scores are of another guard, or "
+                f"of another calibration: score the data again with this one"
             )
     return scores
 

@@ -1,6 +1,6 @@
-"""Evidence over time: what a monitor gained against the claim that nothing has changed, and when that was enough.
+"""Evidence over time: what a monitor gained against the claim that nothing has changed, and the alarm.
 
-Evidence may grow without end. The figure ends at the cube of what raises an alarm, so that its moment can be seen.
+Evidence may grow without end. The figure stops at the cube of what raises an alarm: its moment can be seen.
 """
 
 from __future__ import annotations
@@ -64,8 +64,10 @@ def evidence_over_time(trace: Trace, *, threshold: float, alarmed_at: int | None
     panel.plot(samples, values, color=ID_COLOUR, linewidth=1.3)
     _words(panel, threshold, alarmed_at)
     if high > top:
-        corner = {"xycoords": "axes fraction", "ha": "right", "va": "top", "fontsize": 8.5, "color": INK}
-        panel.annotate(f"up to {odds_text(high)} : 1 ↑", (0.99, 0.98), **corner)
+        words = f"up to {odds_text(high)} : 1 ↑"
+        panel.text(
+            0.99, 0.98, words, transform=panel.transAxes, ha="right", va="top", fontsize=8.5, color=INK
+        )
     if alarmed_at is not None and alarmed_at >= trace.first:
         panel.axvline(alarmed_at, color=OOD_COLOUR, linewidth=0.8)
         at = float(np.interp(alarmed_at, samples, values))
@@ -80,14 +82,17 @@ def evidence_over_time(trace: Trace, *, threshold: float, alarmed_at: int | None
 
 
 def _words(panel: Axes, threshold: float, alarmed_at: int | None) -> None:
-    """The alarm's line in words, where the curve is not: it comes from the left, below the line."""
+    """The alarm's line in words, above it and on the side where the curve is not yet, or no longer, near."""
     raised = "" if alarmed_at is None else f"; raised at sample {alarmed_at:,}"
+    left, right = panel.get_xlim()
+    at_end = alarmed_at is not None and alarmed_at < (left + right) / 2
     panel.annotate(
         f"alarm at {odds_text(threshold)} : 1{raised}",
-        (0.01, threshold),
+        (0.99 if at_end else 0.01, threshold),
         xycoords=("axes fraction", "data"),
-        xytext=(2, 4),
+        xytext=(0, 4),
         textcoords="offset points",
+        ha="right" if at_end else "left",
         fontsize=8.5,
         color=INK,
     )
