@@ -156,7 +156,7 @@ def test_p_values_are_uniform_and_the_luck_of_a_calibration_is_not_in_them(ties:
     flat = np.sort(p.ravel())
     steps = np.arange(1, len(flat) + 1) / len(flat)
     assert np.abs(flat - steps).max() < 1.95 / len(flat) ** 0.5
-    assert 0 < flat[0]
+    assert flat[0] > 0
     assert flat[-1] <= 1
     spread = 12 * length * p.mean(axis=1).var()
     assert abs(spread - 1) < 4 * (2 / runs) ** 0.5
@@ -169,7 +169,9 @@ def test_the_promise_holds_in_simulation_and_breaks_on_the_guards_own_p_values()
     """Ville's bound of 10 % on 400 streams, and a mean of 1/α samples, within three standard errors."""
     rng, runs, alarm = np.random.default_rng(5), 400, 0.1
     pairs = [(rng.standard_normal(50), rng.standard_normal(400)) for _ in range(runs)]
-    growing = np.stack([GrowingReference(known, seed).p_values(new) for seed, (known, new) in enumerate(pairs)])
+    growing = np.stack(
+        [GrowingReference(known, seed).p_values(new) for seed, (known, new) in enumerate(pairs)]
+    )
     own = np.stack([Calibration(known).p_values(new) for known, new in pairs])
     bound = alarm + 3 * (alarm * (1 - alarm) / runs) ** 0.5
     ever = [(evidence(p, MARTINGALE) >= 1).any(axis=1).mean() for p in (growing, own)]

@@ -18,6 +18,7 @@ from theodolite.paper import Context, Need, RunStudy, experiments, items, read_s
 from theodolite.paper.experiments.false_alarms import FalseAlarms
 from theodolite.paper.experiments.literature import OE_TOLERANCE, Checks
 from theodolite.paper.experiments.mnist import Distances
+from theodolite.paper.experiments.monitor import NULL_RUNS, REAL_RUNS, SHARES, MonitorStudy
 from theodolite.paper.items import table_specs
 from theodolite.published import list_tables
 
@@ -32,6 +33,7 @@ EXACT = {
     "angles": tuple(f"angles-{folder}" for folder in FOLDERS),
     "false-alarms": ("false-alarms",),
     "literature": ("literature",),
+    "monitor": ("monitor",),
 }
 TRAINED = {
     "confirmation",
@@ -127,6 +129,24 @@ def test_calibration_on_learnt_images_breaks_the_promise_and_on_unseen_ones_keep
     for row in study.rows:
         assert row.learnt > 9
         assert row.unseen <= 5 + 300 * (0.05 * 0.95 * 2 / 5_000) ** 0.5
+
+
+def test_the_monitor_keeps_its_bounds_and_finds_changes() -> None:
+    """Bounds with three standard errors; the guard's own p-values break them where calibration is small."""
+    study = read_study(committed("monitor"))
+    assert isinstance(study, MonitorStudy)
+    for row in study.simulated:
+        error = 100 * (row.alarm * (1 - row.alarm) / NULL_RUNS) ** 0.5
+        assert row.growing <= 100 * row.alarm + 3 * error, row
+        assert (row.own > 100 * row.alarm + 3 * error) == (row.calibration < 1_000), row
+    for length in study.run_lengths:
+        assert length.measured >= length.promised - 3 * length.error, length
+    for quiet in study.silence:
+        assert quiet.alarms["martingale"] <= 1 + 300 * (0.01 * 0.99 / REAL_RUNS) ** 0.5, quiet
+    assert {row.share for row in study.delays} == set(SHARES)
+    for delay in study.delays:
+        assert delay.median is not None
+        assert delay.median <= {0.1: 400, 0.3: 60, 1.0: 12}[delay.share], delay
 
 
 # ---------------------------------------------------------------------- what reproduce knows

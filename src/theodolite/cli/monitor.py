@@ -12,6 +12,7 @@ from ._console import screen
 
 if TYPE_CHECKING:
     from ..guard import Calibration, Monitor
+    from .watching import Watch
 
 _ALARMED = 3
 _FIGURES = (".png", ".svg", ".pdf")
@@ -53,7 +54,6 @@ def monitor(
 ) -> None:
     """Watch a stream of scores for drift, with a bound on false alarms however long it is."""
     from ..guard.storage import read_guard
-    from ..report import figures
     from .watching import Watch
 
     if output is not None and output.suffix.lower() not in _FIGURES:
@@ -66,13 +66,25 @@ def monitor(
     for stream in streams:
         watch.follow(stream)
     if output is not None:
-        stem = output.with_name(output.name.removesuffix(output.suffix))
-        figures.save(watch.figure(), stem, suffixes=(output.suffix,))
+        _draw(watch, output)
     if state is not None:
         watched.save(state)
     watch.print(output)
     if fail_on_alarm and watched.alarmed_at is not None:
         raise typer.Exit(_ALARMED)
+
+
+def _draw(watch: Watch, path: Path) -> None:
+    from ..report.figures import evidence_over_time, save
+
+    monitor = watch.monitor
+    figure = evidence_over_time(
+        watch.trace,
+        threshold=monitor.threshold,
+        alarmed_at=monitor.alarmed_at,
+        title=f"{monitor.seen:,} samples, {monitor.kind}, alarm {monitor.alarm:g}",
+    )
+    save(figure, path.with_name(path.name.removesuffix(path.suffix)), suffixes=(path.suffix,))
 
 
 def _monitor(

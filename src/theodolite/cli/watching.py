@@ -7,12 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 from rich.console import Console
 
 from ..guard import Calibration, Monitor
 from ..guard.martingale import MARTINGALE
-from ..report.figures import Trace, evidence_over_time, odds_text
+from ..report.evidence import Trace, odds_text
 from ..report.score_streams import STANDARD_INPUT, StreamRow, read_stream, scores_of
 from ._console import say
 
@@ -67,16 +66,6 @@ class Watch:
             row = rows[reading.alarmed_at - before - 1]
             what = row.place if row.path is None else f"{row.path}; {row.place}"
             say(self.console, f"sample {reading.alarmed_at:,} ({what})", "bold yellow", title="alarm: ")
-
-    def figure(self) -> Figure:
-        """The evidence over the samples of this run."""
-        monitor = self.monitor
-        return evidence_over_time(
-            self.trace,
-            threshold=monitor.threshold,
-            alarmed_at=monitor.alarmed_at,
-            title=f"{monitor.seen:,} samples, {monitor.kind}, alarm {monitor.alarm:g}",
-        )
 
     def print(self, figure: Path | None) -> None:
         for line in (*self._counts(), *self._evidence(), self._flagged()):

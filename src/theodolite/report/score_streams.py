@@ -65,11 +65,11 @@ def scores_of(rows: Sequence[StreamRow], calibration: Calibration) -> FloatArray
         own = np.asarray(calibration.p_values(scores[checked]))
         wrong = np.flatnonzero(np.abs(own - given[checked]) > _ROUNDING)
         if len(wrong):
-            row = rows[checked[wrong[0]]]
+            row, expected = rows[checked[wrong[0]]], own[wrong[0]]
             raise InputError(
                 f"{row.place}: the row says that score {row.score:.9g} has p-value {row.p_value:.6g}, but "
-                f"with this guard's calibration it is {own[wrong[0]]:.6g}. The scores are of another guard, or "
-                f"of another calibration: score the data again with this one"
+                f"with this guard's calibration it is {expected:.6g}. The scores are another guard's, or of "
+                f"another calibration: score the data again with this guard"
             )
     return scores
 

@@ -6,7 +6,7 @@ filling and outline as well as by colour.
 
 from .bars import metric_bars
 from .curves import roc_curves
-from .evidence import Trace, evidence_over_time, odds_text
+from .evidence import evidence_over_time
 from .histograms import ensemble_histograms, score_histograms
 from .median import median_view
 from .sines import Sines, sine_evaluation, sine_histograms, sines
@@ -19,13 +19,11 @@ __all__ = [
     "OOD_COLOUR",
     "QUIET",
     "Sines",
-    "Trace",
     "TriangleView",
     "ensemble_histograms",
     "evidence_over_time",
     "median_view",
     "metric_bars",
-    "odds_text",
     "roc_curves",
     "save",
     "score_histograms",
