@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from theodolite.core.files import read_tensors, write_tensors
 from theodolite.guard.growing import GrowingReference
 from theodolite.guard.martingale import KINDS, MARTINGALE, SHIRYAEV_ROBERTS, opening, play
 from theodolite.guard.monitor_state import FORMAT
+
+DOCS = Path(__file__).parents[2] / "docs" / "monitor.md"
 
 
 def calibration(seed: int = 0, count: int = 200) -> th.Calibration:
@@ -220,3 +223,17 @@ def test_memory_and_time_do_not_grow_with_the_stream(tmp_path: Path) -> None:
         monitor.save(tmp_path / "state")
         sizes.append((tmp_path / "state").stat().st_size)
     assert max(sizes) - min(sizes) < 64, "but for digits of the header"
+
+
+def test_the_code_of_the_page_about_monitors_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fitted().save("guard.safetensors")
+    names: dict[str, object] = {"batches": [clusters(100, 5)[0], 2 * torch.randn(100, 16)]}
+    for block in re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL):
+        exec(block, names)
+    assert "changed: alarm at sample 1" in capsys.readouterr().out
+    monitor = names["monitor"]
+    assert isinstance(monitor, th.Monitor)
+    assert (monitor.seen, monitor.alarmed_at) == (200, None)

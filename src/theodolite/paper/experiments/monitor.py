@@ -7,10 +7,12 @@ them are the calibration. A stream that turns does so after 1,000 samples.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ...benchmarks.feature_folder import from_folder
 from ...benchmarks.feature_sets import TEST
@@ -205,28 +207,33 @@ def simulate(size: int, seed: int) -> tuple[list[Simulated], RunLength]:
 def quiet(subject: Subject, score: str, known: FloatArray, seed: int) -> Silence:
     """Alarms on ID streams."""
     times = runs.alarms_of(runs.shuffled(known, CALIBRATION, REAL_SAMPLES, REAL_RUNS, seed), ALARMS)
-    shares = {kind: round(100 * float(np.isfinite(found).mean()), 4) for kind, found in times.items()}
-    return Silence(subject.name, score, shares)
+    return Silence(subject.name, score, {kind: _percent(np.isfinite(found)) for kind, found in times.items()})
 
 
 def delayed(subject: Subject, score: str, found: Mapping[str, FloatArray], seed: int) -> list[Delay]:
     """Alarms on streams that turn, for every OOD set and share."""
     streams = runs.shuffled(found[TEST], CALIBRATION, AFTER + TURNED, TURNED_RUNS, seed)
+    watched = runs.Watched(runs.references(streams), ALARMS)
+    before = watched.follow(streams.scores[:, :AFTER])
     rows = []
     for ood in (name for name in found if name != TEST):
         for share in SHARES:
-            times = runs.alarms_of(runs.turning(streams, found[ood], AFTER, share, seed), ALARMS)
-            for kind, alarms in times.items():
-                rows.append(Delay(subject.name, score, ood, kind, share, *_summed(alarms)))
+            scores = runs.turned(streams.scores[:, AFTER:], found[ood], share, (seed, AFTER))
+            for kind, delays in copy.deepcopy(watched).follow(scores).items():
+                early = np.isfinite(before[kind])
+                rows.append(
+                    Delay(subject.name, score, ood, kind, share, *_summed(delays[~early]), _percent(early))
+                )
     return rows
 
 
-def _summed(times: FloatArray) -> tuple[float | None, float | None, float, float]:
-    early = times <= AFTER
-    delays = times[~early] - AFTER
+def _summed(delays: FloatArray) -> tuple[float | None, float | None, float]:
     median, ninety = (_quantile(delays, level) for level in (0.5, 0.9))
-    found, too_early = np.isfinite(delays).mean(), early.mean()
-    return median, ninety, round(100 * float(found), 4), round(100 * float(too_early), 4)
+    return median, ninety, _percent(np.isfinite(delays))
+
+
+def _percent(which: npt.NDArray[np.bool_]) -> float:
+    return round(100 * float(which.mean()), 4)
 
 
 def _quantile(delays: FloatArray, level: float) -> float | None:

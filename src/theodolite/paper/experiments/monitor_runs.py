@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,21 +33,24 @@ def shuffled(known: FloatArray, calibration: int, samples: int, runs: int, seed:
     return Streams(drawn[:, :calibration], drawn[:, calibration:])
 
 
-def turning(streams: Streams, strange: FloatArray, after: int, share: float, seed: int) -> Streams:
-    """The same streams in which, ``after`` so many samples, a ``share`` of the scores is of OOD samples."""
-    rng = np.random.default_rng([seed, after, round(1_000 * share)])
-    scores = streams.scores.copy()
-    turned = scores.shape[1] - after
+def turned(known: FloatArray, strange: FloatArray, share: float, seed: Sequence[int]) -> FloatArray:
+    """ID scores (S, T) of which a ``share`` is replaced by scores of OOD samples."""
+    rng = np.random.default_rng([*seed, round(1_000 * share)])
+    scores = known.copy()
     for row in scores:
-        places = after + np.flatnonzero(rng.random(turned) < share)
+        places = np.flatnonzero(rng.random(len(row)) < share)
         row[places] = rng.permutation(strange)[: len(places)]
-    return Streams(streams.calibration, scores)
+    return scores
 
 
 def growing_p_values(streams: Streams) -> FloatArray:
     """Those that the monitor bets on."""
-    pairs = enumerate(zip(streams.calibration, streams.scores, strict=True))
-    return np.stack([GrowingReference(known, seed).p_values(scores) for seed, (known, scores) in pairs])
+    pairs = zip(references(streams), streams.scores, strict=True)
+    return np.stack([reference.p_values(scores) for reference, scores in pairs])
+
+
+def references(streams: Streams) -> list[GrowingReference]:
+    return [GrowingReference(known, seed) for seed, known in enumerate(streams.calibration)]
 
 
 def own_p_values(streams: Streams) -> FloatArray:
@@ -70,5 +73,22 @@ def alarm_times(found: FloatArray, alarm: float) -> FloatArray:
 
 def alarms_of(streams: Streams, alarms: Mapping[str, float]) -> dict[str, FloatArray]:
     """The times of the alarms by kind."""
-    p_values = growing_p_values(streams)
-    return {kind: alarm_times(evidence(p_values, kind), alarm) for kind, alarm in alarms.items()}
+    return Watched(references(streams), alarms).follow(streams.scores)
+
+
+class Watched:
+    """Streams up to some moment, from which they can go on in several ways."""
+
+    def __init__(self, known: list[GrowingReference], alarms: Mapping[str, float]) -> None:
+        self.references, self.alarms = known, alarms
+        self.money = {kind: opening(kind, (len(known),)) for kind in alarms}
+
+    def follow(self, scores: FloatArray) -> dict[str, FloatArray]:
+        """The times of the alarms among the next scores (S, T), by kind."""
+        pairs = zip(self.references, scores, strict=True)
+        p_values = np.stack([reference.p_values(row) for reference, row in pairs])
+        times = {}
+        for kind, alarm in self.alarms.items():
+            self.money[kind], found = play(self.money[kind], p_values, kind)
+            times[kind] = alarm_times(found, alarm)
+        return times
