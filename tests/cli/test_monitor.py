@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 
 from command_server import Outcome, run
 from made_guards import WIDTH, clusters, fitted
-from theodolite.guard import Guard
+from theodolite.cli import watching
+from theodolite.guard import Guard, Monitor
 from theodolite.report.score_files import open_sink
+from theodolite.report.score_streams import StreamRow, read_stream
 
 ALARMED = 3
 
@@ -127,6 +132,34 @@ def test_bare_numbers_and_samples_without_a_score_are_told(folder: Path, tmp_pat
     assert "3 samples" in done.out
     assert "1 of all without a score, each counted as stranger than every score" in done.out
     assert "2 scores came without p-values: nothing shows that they are this guard's" in done.out
+
+
+class Keyboard:
+    """Rows, and then somebody presses Ctrl-C."""
+
+    def __init__(self, rows: list[StreamRow]) -> None:
+        self.rows = rows
+
+    def __call__(self, _: str) -> Iterator[StreamRow]:
+        yield from self.rows
+        raise KeyboardInterrupt
+
+
+def test_what_came_by_a_pipe_is_kept_and_an_interrupt_is_its_end(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a file nothing counts before its end: it can be read again."""
+    guard, said = Guard.load(folder / "guard.safetensors"), io.StringIO()
+    rows = list(read_stream(str(folder / "quiet.csv"))) * 2
+    monkeypatch.setattr(watching, "read_stream", Keyboard(rows))
+    monitor, state = guard.monitor(), tmp_path / "state"
+    watch = watching.Watch(monitor, guard.calibration, 0.05, state, Console(file=said, width=200))
+    watch.follow("-")
+    watch.print(None)
+    assert "interrupted: what had been read counts\n1,200 samples" in said.getvalue()
+    assert Monitor.load(state, guard.calibration).seen == 1_000, "written on the way, should it be killed"
+    with pytest.raises(KeyboardInterrupt):
+        watch.follow("quiet.csv")
 
 
 def test_a_pipe_from_score_to_monitor(folder: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from theodolite.guard.martingale import (
     require_kind,
 )
 
-BETS = (
+BETS: tuple[Callable[[float], float], ...] = (
     lambda _: 1.0,
     lambda p: 0.5 + p,
     lambda p: 0.25 * p**-0.75,
@@ -46,7 +47,8 @@ def jumper(p_values: list[float], rate: float) -> list[float]:
 
 
 def composite(p_values: list[float]) -> FloatArray:
-    return np.mean([jumper(p_values, rate) for rate in JUMP_RATES], axis=0)
+    average: FloatArray = np.array([jumper(p_values, rate) for rate in JUMP_RATES]).mean(axis=0)
+    return average
 
 
 def uniform(count: int, seed: int = 0) -> FloatArray:

@@ -15,7 +15,7 @@ from ..report.evidence import Trace, odds_text
 from ..report.score_streams import STANDARD_INPUT, StreamRow, read_stream, scores_of
 from ._console import say
 
-_ROWS = 4_096
+_ROWS = 1_024
 # Rows of standard input do not come again: what they gave is written so often.
 _KEPT_EVERY = 1_000
 

@@ -25,7 +25,9 @@ from ..guard.verdicts import ID, OOD
 
 STANDARD_INPUT = "-"
 _COLUMNS = ("path", "score", "p_value", "verdict")
-_LINE = 2**20
+# A line holds a path, a class and two numbers; a batch of rows must fit in memory, whatever the file holds.
+_LINE = 2**16
+_BATCH = 1_024
 _PARQUET = b"PAR1"
 # P-values are written with all their digits; other programs may round what they pass on.
 _ROUNDING = 1e-6
@@ -147,7 +149,7 @@ def _parquet(path: Path) -> Iterator[StreamRow]:
     try:
         with parquet.ParquetFile(path) as file:
             _require_columns(file.schema_arrow.names, str(path))
-            for batch in file.iter_batches(columns=list(_COLUMNS)):
+            for batch in file.iter_batches(_BATCH, columns=list(_COLUMNS)):
                 for content in batch.to_pylist():
                     count += 1
                     yield _row(f"{path}, row {count}", content)

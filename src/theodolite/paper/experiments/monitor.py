@@ -2,7 +2,8 @@
 
 Everything below was fixed before any real score went through the monitor: the rule (`guard.martingale`), the
 alarm levels, the data, the sizes. Streams are drawn without replacement from held-out ID scores; the first of
-them are the calibration. A stream that turns does so after 1,000 samples.
+them are the calibration. A stream that turns does so after 1,000 samples. That the images were also watched
+in the order in which they are stored was added later.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ LEVELS = (0.05, 0.01)
 OFTEN = 0.005
 NULL_RUNS, NULL_SAMPLES = 1_000, 2_000
 REAL_RUNS, CALIBRATION, REAL_SAMPLES = 400, 1_000, 2_000
+STORED_STEP = 10
 SHARES = (0.1, 0.3, 1.0)
 TURNED_RUNS, AFTER, TURNED = 200, 1_000, 1_000
 
@@ -74,6 +76,16 @@ class Silence:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """ID images in their stored order, calibrated on every tenth: the number of the image of the alarm."""
+
+    data: str
+    score: str
+    images: int
+    alarmed_at: Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
 class Delay:
     """Samples from the change to the alarm, of streams without one before; None: the stream ends first."""
 
@@ -102,10 +114,12 @@ class MonitorStudy(TableStudy):
     simulated: tuple[Simulated, ...]
     run_lengths: tuple[RunLength, ...]
     silence: tuple[Silence, ...]
+    stored: tuple[Stored, ...]
     delays: tuple[Delay, ...]
 
     def tables(self) -> list[Table]:
-        return [self._simulated(), self._run_lengths(), self._silence(), *map(self._delays, KINDS)]
+        quiet = [self._simulated(), self._run_lengths(), self._silence(), self._stored()]
+        return [*quiet, *map(self._delays, KINDS)]
 
     def _simulated(self) -> Table:
         header = [
@@ -141,6 +155,20 @@ class MonitorStudy(TableStudy):
             title, ["data", "score", *(f"{TITLES[kind]}, {ALARMS[kind]:g}" for kind in KINDS)], rows
         )
 
+    def _stored(self) -> Table:
+        rows = [
+            [
+                row.data,
+                row.score,
+                *("none" if (at := row.alarmed_at[kind]) is None else f"{at:,}" for kind in KINDS),
+            ]
+            for row in self.stored
+        ]
+        title = (
+            f"ID images in their stored order, calibrated on every {STORED_STEP}th: the image of the alarm"
+        )
+        return Table.of_texts(title, ["data", "score", *(TITLES[kind] for kind in KINDS)], rows)
+
     def _delays(self, kind: str) -> Table:
         rows: dict[tuple[str, ...], list[str]] = {}
         for row in self.delays:
@@ -167,7 +195,7 @@ def monitor(context: Context) -> Produced:
         rows, length = simulate(size, context.seed)
         simulated += rows
         lengths.append(length)
-    silence, delays = [], []
+    silence, stored, delays = [], [], []
     for subject in (convnet_subject(context), from_folder(context.root / FOLDER)):
         specs = parse_specs(SCORES)
         found = Scorer(subject, specs, cache=context.scores).run().values
@@ -175,6 +203,7 @@ def monitor(context: Context) -> Produced:
             score = detector_record(name).title
             context.say(f"monitor: {subject.name}, {score}")
             silence.append(quiet(subject, score, found[score][TEST], context.seed))
+            stored.append(in_stored_order(subject, score, found[score][TEST]))
             delays += delayed(subject, score, found[score], context.seed)
     study = MonitorStudy(
         title="The monitor: false alarms, silence on real ID streams, and delay until a change",
@@ -182,6 +211,7 @@ def monitor(context: Context) -> Produced:
         simulated=tuple(simulated),
         run_lengths=tuple(lengths),
         silence=tuple(silence),
+        stored=tuple(stored),
         delays=tuple(delays),
     )
     return {"monitor": study}
@@ -208,6 +238,18 @@ def quiet(subject: Subject, score: str, known: FloatArray, seed: int) -> Silence
     """Alarms on ID streams."""
     times = runs.alarms_of(runs.shuffled(known, CALIBRATION, REAL_SAMPLES, REAL_RUNS, seed), ALARMS)
     return Silence(subject.name, score, {kind: _percent(np.isfinite(found)) for kind, found in times.items()})
+
+
+def in_stored_order(subject: Subject, score: str, known: FloatArray) -> Stored:
+    """Whether a data set changes on its way: one stream, nothing shuffled."""
+    numbers = np.arange(len(known))
+    calibrated = numbers % STORED_STEP == 0
+    watched = runs.Streams(known[None, calibrated], known[None, ~calibrated])
+    found: dict[str, int | None] = dict.fromkeys(KINDS)
+    for kind, (time,) in runs.alarms_of(watched, ALARMS).items():
+        if np.isfinite(time):
+            found[kind] = 1 + int(numbers[~calibrated][int(time) - 1])
+    return Stored(subject.name, score, len(known), found)
 
 
 def delayed(subject: Subject, score: str, found: Mapping[str, FloatArray], seed: int) -> list[Delay]:
