@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .guard import Explainer as Explainer
     from .guard import Explanation as Explanation
     from .guard import Guard as Guard
+    from .guard import Monitor as Monitor
     from .guard import PathVerdict as PathVerdict
     from .guard import Verdicts as Verdicts
     from .guard import explain_paths as explain_paths
@@ -77,6 +78,7 @@ _HOMES = {
         "Explainer",
         "Explanation",
         "Guard",
+        "Monitor",
         "PathVerdict",
         "Verdicts",
         "explain_paths",

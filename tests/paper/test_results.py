@@ -19,6 +19,7 @@ from theodolite.paper.experiments.class_alarms import ByClass
 from theodolite.paper.experiments.false_alarms import FalseAlarms
 from theodolite.paper.experiments.literature import OE_TOLERANCE, Checks
 from theodolite.paper.experiments.mnist import Distances
+from theodolite.paper.experiments.monitor import NULL_RUNS, REAL_RUNS, SHARES, MonitorStudy
 from theodolite.paper.items import table_specs
 from theodolite.published import list_tables
 
@@ -34,6 +35,7 @@ EXACT = {
     "false-alarms": ("false-alarms",),
     "class-alarms": ("class-alarms",),
     "literature": ("literature",),
+    "monitor": ("monitor",),
 }
 TRAINED = {
     "confirmation",
@@ -141,6 +143,26 @@ def test_by_class_every_class_keeps_the_promise() -> None:
         else:
             assert max(row.classes) > 7.5
         assert row.overall == pytest.approx(5, abs=0.2)
+
+
+def test_the_monitor_keeps_its_bounds_and_finds_changes() -> None:
+    """Bounds with three standard errors; the guard's own p-values break them where calibration is small."""
+    study = read_study(committed("monitor"))
+    assert isinstance(study, MonitorStudy)
+    for null in study.simulated:
+        bound = 100 * null.alarm + 300 * (null.alarm * (1 - null.alarm) / NULL_RUNS) ** 0.5
+        assert null.growing <= bound, null
+        assert (null.own > bound) == (null.calibration < 1_000), null
+    for length in study.run_lengths:
+        assert length.measured >= length.promised - 3 * length.error, length
+    for quiet in study.silence:
+        assert quiet.alarms["martingale"] <= 1 + 300 * (0.01 * 0.99 / REAL_RUNS) ** 0.5, quiet
+    for stored in study.stored:  # the second half of MNIST's test images is by other hands than the first
+        assert (stored.alarmed_at["martingale"] is None) == (stored.data == "cifar10-densenet"), stored
+    assert {delay.share for delay in study.delays} == set(SHARES)
+    for delay in study.delays:
+        assert delay.median is not None
+        assert delay.median <= {0.1: 400, 0.3: 60, 1.0: 12}[delay.share], delay
 
 
 # ---------------------------------------------------------------------- what reproduce knows

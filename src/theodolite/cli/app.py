@@ -22,12 +22,17 @@ from .extract import extract
 from .fit import fit
 from .inspect import inspect
 from .models import models
+from .monitor import monitor
 from .probe import probe
 from .reproduce import reproduce
 from .score import score
 
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
-COMMANDS = (detectors, demo, models, extract, probe, fit, score, explain, inspect, data, bench, reproduce)
+COMMANDS = (
+    *(detectors, demo, models, extract, probe),
+    *(fit, score, explain, monitor, inspect),
+    *(data, bench, reproduce),
+)
 
 app = typer.Typer(
     name="theodolite",

@@ -8,6 +8,7 @@ from .explain_paths import explain_paths
 from .explanation import Explanation
 from .fitting import FittedGuard, fit_guard
 from .guard import Guard
+from .monitor import Monitor, Reading
 from .provenance import Provenance
 from .serving import BatchGuard
 from .storage import ready_made
@@ -22,8 +23,10 @@ __all__ = [
     "Explanation",
     "FittedGuard",
     "Guard",
+    "Monitor",
     "PathVerdict",
     "Provenance",
+    "Reading",
     "Verdicts",
     "explain_paths",
     "fit_guard",

@@ -7,16 +7,15 @@
 
 A sample is flagged when its conformal p-value is at most ``false_alarm_rate``: of ID data like the
 calibration data, at most that share is flagged, in finite samples (see `calibration`). How features are
-judged is in `judge`, how a model gives them in `model_judge`; here are fits, paths and files.
+judged is in `judge`, how a model gives them in `model_judge`, how files are judged in `path_judge`; here are
+fits, reasons and the guard's own file.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -28,24 +27,22 @@ from ..core.errors import CalibrationWarning, FormatError, InputError
 from ..detectors import Detector
 from ..detectors._storage import PackedDetector, undamaged
 from ..features.checked import checked_capture
-from ..features.settings import Running
 from ..reference.head import Head
 from ..reference.reference import Batches
 from .calibrated import Calibrated, calibrate
 from .calibration import Calibration
 from .choice import choose_detector, require_head
-from .discoveries import check_rules, together
 from .explain import NEIGHBOURS, TOP, Explainer
 from .explanation import Explanation
 from .holdout import require_unseen, split
-from .model_judge import ModelJudge
+from .martingale import MARTINGALE
+from .monitor import Monitor
 from .nearest import BankLike
 from .origin import Origin, origin_of, require_one_model
-from .path_reader import PathReader
-from .provenance import Provenance, load_trusted, trusted_spec
+from .path_judge import PathJudge
+from .provenance import Provenance, load_trusted
 from .state import description_bytes, restore
 from .storage import REMEDY, GuardParts, find, read_guard, write_guard
-from .verdicts import RAISE, PathVerdict, check_unscorable
 
 CALIBRATION_SHARE = 0.2
 
@@ -61,7 +58,7 @@ class Description(TypedDict, total=False):
     calibrated: Calibrated | None
 
 
-class Guard(ModelJudge):
+class Guard(PathJudge):
     """Verdicts on features, on batches of images, on pictures, or on whatever lies at a path.
 
     Features are enough for `verdicts`; for images the guard needs its model (`attach`). Detector, calibration
@@ -91,7 +88,7 @@ class Guard(ModelJudge):
     ) -> Guard:
         """A guard of parts that nobody else holds: large ones need not be there twice."""
         guard = cls.__new__(cls)
-        ModelJudge.__init__(guard, detector, calibration, head, **description)
+        PathJudge.__init__(guard, detector, calibration, head, **description)
         guard.register_load_state_dict_pre_hook(restore)  # type: ignore[no-untyped-call]
         return guard
 
@@ -139,69 +136,6 @@ class Guard(ModelJudge):
             warnings.warn(calibrated.doubt, CalibrationWarning, stacklevel=2)
         return cls.of_own(detector, scores, head, **description)
 
-    # ------------------------------------------------------------------ verdicts on paths
-
-    def score_paths(
-        self,
-        paths: str | Path | Sequence[str | Path],
-        *,
-        kind: str | None = None,
-        limit: int | None = None,
-        model: str | None = None,
-        weights: str | Path | None = None,
-        false_alarm_rate: float | None = None,
-        fdr: float | None = None,
-        unscorable: str = RAISE,
-        running: Running | None = None,
-        progress: Callable[[int, int], None] = lambda _done, _total: None,
-    ) -> Iterator[list[PathVerdict]]:
-        """Verdicts on pictures, folders, data files and feature stores, mixed, in batches of rows.
-
-        Pictures go through the guard's own model, loaded at the first of them; if it is code (``python:…``)
-        the caller must name it as ``model``. ``weights`` is where its checkpoint is now; ``kind`` and
-        ``limit`` are as in `ExtractionSettings`, the limit for each path. A picture that cannot be read is an
-        error, or with ``Running(skip_unreadable=True)`` a row that says so; so are features with NaN or
-        infinity, with ``unscorable="flag"``. With ``fdr`` all samples are flagged together (`discoveries`),
-        and their rows come at the end, at once. ``progress`` gets samples done, and those of all paths opened
-        so far.
-        """
-        check_unscorable(unscorable)
-        check_rules(fdr, false_alarm_rate)
-        if false_alarm_rate is not None:
-            self.calibration.require_rate(false_alarm_rate)
-        if model is not None and self.provenance is not None:
-            trusted_spec(self.provenance, model)
-        named = [paths] if isinstance(paths, str | Path) else paths
-        reader = PathReader(
-            self.provenance,
-            lambda: self._own_model(model, weights),
-            kind=kind,
-            limit=limit,
-            running=running,
-            finite=unscorable == RAISE,
-        )
-        reader.knows(self.width, self.head, self.origin)
-        reader.accept_code_change = self.accept_code_change
-        judge = partial(self.verdicts, false_alarm_rate=false_alarm_rate, unscorable=unscorable)
-        rows = reader.verdicts([str(path) for path in named], judge, self.class_name, progress)
-        return rows if fdr is None else together(rows, fdr, self.calibration.smallest_p_value)
-
-    def score_folder(
-        self,
-        folder: str | Path,
-        *,
-        kind: str | None = None,
-        model: str | None = None,
-        fdr: float | None = None,
-        unscorable: str = RAISE,
-        running: Running | None = None,
-    ) -> list[PathVerdict]:
-        """All verdicts of `score_paths` on one path at once: for what fits in memory."""
-        batches = self.score_paths(
-            folder, kind=kind, model=model, fdr=fdr, unscorable=unscorable, running=running
-        )
-        return list(chain.from_iterable(batches))
-
     # ------------------------------------------------------------------ reasons
 
     def explain(
@@ -222,6 +156,10 @@ class Guard(ModelJudge):
         """
         told = Explainer(self, bank=bank, top=top, neighbours=neighbours, false_alarm_rate=false_alarm_rate)
         return told(inputs, names=names)
+
+    def monitor(self, *, alarm: float | None = None, kind: str = MARTINGALE, seed: int = 0) -> Monitor:
+        """A monitor of a stream of this guard's scores: whether it is still like the calibration data."""
+        return Monitor(self.calibration, alarm=alarm, kind=kind, seed=seed)
 
     # ------------------------------------------------------------------ files
 

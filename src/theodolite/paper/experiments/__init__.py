@@ -6,7 +6,7 @@ Importing this package enters them all in the registry, in the order they are li
 from ._registry import Context, Experiment, Need, Produced, experiment, experiments
 
 from . import angles, class_alarms, confirmation, false_alarms  # isort: skip
-from . import feature_folders, literature, mnist, recommendation  # isort: skip
+from . import feature_folders, literature, mnist, monitor, recommendation  # isort: skip
 
 __all__ = [
     "Context",
@@ -22,5 +22,6 @@ __all__ = [
     "feature_folders",
     "literature",
     "mnist",
+    "monitor",
     "recommendation",
 ]

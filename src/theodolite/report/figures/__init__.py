@@ -6,6 +6,7 @@ filling and outline as well as by colour.
 
 from .bars import metric_bars
 from .curves import roc_curves
+from .evidence import evidence_over_time
 from .explanation import explanation_figure
 from .histograms import ensemble_histograms, score_histograms
 from .median import median_view
@@ -21,6 +22,7 @@ __all__ = [
     "Sines",
     "TriangleView",
     "ensemble_histograms",
+    "evidence_over_time",
     "explanation_figure",
     "median_view",
     "metric_bars",

@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from ...core.files import replacing
+
 ID_COLOUR, OOD_COLOUR, INK, QUIET = "#2f6fb0", "#d9822b", "#222222", "#8a8a8a"
 # Told apart by people who see red and green alike; with the dashes also in grey print.
 LINES = ("#2f6fb0", "#d9822b", "#2a8f6d", "#b0457b", "#6a5acd", "#7a6a4f")
@@ -25,7 +27,8 @@ def save(
     paths = [stem.with_name(stem.name + suffix) for suffix in suffixes]
     literal(figure)
     for path in paths:
-        figure.savefig(path, dpi=dpi, facecolor="white")
+        with replacing(path) as partial:
+            figure.savefig(partial, dpi=dpi, facecolor="white", format=path.suffix.removeprefix("."))
     return paths
 
 
