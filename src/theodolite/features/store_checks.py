@@ -56,20 +56,21 @@ def require_same_turn(other: str, orientation: str | None, store: FeatureStore) 
         )
 
 
-def require_unseen_pictures(fitted: Sequence[FeatureStore], held_out: Sequence[FeatureStore]) -> None:
+def require_unseen_pictures(fitted: Sequence[FeatureStore], held_out: Sequence[FeatureStore]) -> bool:
     """Refuse calibration data of which more than 1 % of the pictures is fitted on as well; warn of fewer.
 
-    Pictures are compared by their content, whatever they are called and wherever they lie. Stores of version
-    0.1.0 do not know it.
+    Pictures are compared by their content, whatever they are called and wherever they lie. False if some are
+    not known: stores of version 0.1.0, and of features in files, have no pictures to compare.
     """
     known = [contents for store in fitted if (contents := store.contents()) is not None]
     asked = [contents for store in held_out if (contents := store.contents()) is not None]
+    whole = len(known) == len(fitted) and len(asked) == len(held_out)
     if not known or not asked:
-        return
+        return False
     rows = torch.cat(asked)
     count = int(torch.isin(rows, torch.cat(known)).sum())
     if count == 0:
-        return
+        return whole
     told = (
         f"{count:,} of {len(rows):,} pictures to calibrate on are fitted on as well: scores of data they "
         f"were fitted on promise nothing"
@@ -77,6 +78,7 @@ def require_unseen_pictures(fitted: Sequence[FeatureStore], held_out: Sequence[F
     if count > _TOLERATED * len(rows):
         raise InputError(f"{told}. Remedy: calibrate on other pictures, or leave the calibration data out")
     warnings.warn(told, TheodoliteWarning, stacklevel=2)
+    return whole
 
 
 def require_same_classes(one: FeatureStore, other: FeatureStore) -> None:

@@ -22,6 +22,7 @@ from ..features.store_checks import require_unseen_pictures
 from ..reference.bank import sample_keys
 from ..reference.head import Head
 from ..reference.reference import Batch, Batches, batches
+from .repeated import require_unseen_rows
 
 # Not the seed of any bank: what is held out must not depend on what a bank keeps.
 _SEED = 0x5EED_CA11B
@@ -60,16 +61,19 @@ def require_unseen(detector: Detector, features: object, calibration: object) ->
         raise InputError(
             "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
         )
-    require_unseen_pictures(_stores(features), _stores(calibration))
-    if not isinstance(detector, Banked) or detector.store is None:
-        return
-    if calibration is None or (
-        isinstance(calibration, FeatureStore) and calibration.path.resolve() == Path(detector.store).resolve()
+    bank = detector.store if isinstance(detector, Banked) else None
+    if bank is not None and (
+        calibration is None
+        or (isinstance(calibration, FeatureStore) and calibration.path.resolve() == Path(bank).resolve())
     ):
         raise InputError(
-            f"{detector.record.title} keeps every row of {detector.store} as its bank, so none of them can "
+            f"{detector.record.title} keeps every row of {bank} as its bank, so none of them can "
             f"be held out to calibrate on: pass calibration= features of other samples"
         )
+    if calibration is not None:
+        for seen in (features, *([] if bank is None else [FeatureStore(bank)])):
+            if not require_unseen_pictures(_stores(seen), _stores(calibration)):
+                require_unseen_rows(seen, calibration)
 
 
 def split(
