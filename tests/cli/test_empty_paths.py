@@ -9,9 +9,10 @@ import pytest
 from PIL import Image
 
 from command_server import run
+from made_folders import make_folder
 from theodolite.core.errors import InputError
 from theodolite.data import open_source
-from theodolite.features import extract, open_features
+from theodolite.features import FeatureStore, extract, open_features
 from theodolite.guard import Guard, fit_guard
 
 MODEL = "python:small_models:Tiny?mean=0&size=8"
@@ -42,9 +43,6 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("bench", "--model", MODEL, "--id", "EMPTY", "--fit", "../other.npy", "--ood", "far=0.png"),
         ("bench", "--model", MODEL, "--id", "../other.npy", "--fit", "EMPTY", "--ood", "far=0.png"),
         ("bench", "--model", MODEL, "--id", "../other.npy", "--fit", "0.png", "--ood", "far=EMPTY"),
-        ("bench", "features:EMPTY"),
-        ("probe", "EMPTY", "-o", "../probe.safetensors"),
-        ("inspect", "EMPTY"),
     ],
     ids=lambda words: " ".join(words).replace(MODEL, "M"),
 )
@@ -52,9 +50,31 @@ def test_every_command_refuses_it(here: Path, words: tuple[str, ...], empty: str
     before = {path: path.stat().st_mtime_ns for path in here.parent.iterdir()}
     outcome = run(*(word.replace("EMPTY", empty) for word in words), folder=here)
     assert outcome.code == 2, outcome
+    assert "the data path is empty" in outcome.err or "must have the form NAME=DIR" in outcome.err
     assert "Traceback" not in outcome.err
     assert outcome.err.strip().count("\n") == 0
     assert {path: path.stat().st_mtime_ns for path in here.parent.iterdir()} == before
+
+
+def test_features_that_lie_in_the_working_directory_are_not_meant_either(here: Path, tmp_path: Path) -> None:
+    folder, store, out = (
+        make_folder(tmp_path / "folder"),
+        here.parent / "store",
+        tmp_path / "probe.safetensors",
+    )
+    told = "error: the data path is empty"
+    for words, place in (
+        (("bench", "features:", "--detector", "energy", "-o", tmp_path), folder),
+        (("bench", f"features:{folder}", "--model", "features:", "-o", tmp_path), folder),
+        (("probe", "", "-o", out), store),
+        (("probe", store, "--test", "", "-o", out), store),
+    ):
+        outcome = run(*words, folder=place)
+        assert (outcome.code, outcome.err[: len(told)]) == (2, told), outcome
+    assert run("inspect", "", folder=store).code == 2
+    with pytest.raises(InputError, match="the data path is empty"):
+        FeatureStore("")
+    assert run("bench", "features:.", "--detector", "energy", "-o", tmp_path, folder=folder).code == 0
 
 
 @pytest.mark.parametrize("empty", ["", "  "])

@@ -13,6 +13,7 @@ from pathlib import Path
 from ..core.errors import FormatError, InputError, did_you_mean
 from ..core.files import read_json, write_json
 from ..core.plain import to_plain
+from ..data.opening import require_named
 from ..features import head_files
 from ..features.folders import HEAD_OF_FOLDER, feature_sets
 from ..features.store import FeatureStore, is_store
@@ -37,6 +38,7 @@ class About:
 
 def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
     """The subject in a feature folder."""
+    require_named(folder)
     place = Path(folder).expanduser()
     if not place.is_dir():
         raise InputError(f"the feature folder {place} does not exist")

@@ -19,6 +19,7 @@ from torch import Tensor
 from ..core.errors import FormatError, InputError
 from ..core.files import read_tensors, sha256
 from ..core.plain import from_plain
+from ..data.opening import require_named
 from ..reference.head import Head
 from .manifest import FILE, Manifest, Recipe, shard_name
 
@@ -69,6 +70,7 @@ class FeatureStore:
     def __init__(
         self, path: str | Path, *, recipe: Recipe | None = None, incomplete_ok: bool = False
     ) -> None:
+        require_named(path)
         self.path = Path(path)
         self.manifest = Manifest.read(self.path)
         require_recipe(self.path, self.manifest, recipe)
