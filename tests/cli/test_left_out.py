@@ -15,7 +15,7 @@ MODEL = ("--model", "python:small_models:Tiny?mean=0&size=8")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """60 pictures a folder; beside those to fit on films, a dangling link and a text, and one has no suffix."""
+    """60 pictures a folder; beside those to fit on films, a dangling link and a text; one has no suffix."""
     rng = np.random.default_rng(0)
     for name in ("train", "val", "far"):
         (tmp_path / name).mkdir()
