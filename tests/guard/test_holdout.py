@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import DataLoader, SubsetRandomSampler
 
 from made_guards import clusters, head
+from small_models import Tiny
 from theodolite import KNN
 from theodolite.core.errors import InputError, TheodoliteWarning
-from theodolite.features import extract
+from theodolite.features import Capture, extract
 from theodolite.features.manifest import Recipe, listing_digest
 from theodolite.features.store import FeatureStore, StoreParts
 from theodolite.features.writer import Rows, StoreWriter
@@ -114,6 +117,30 @@ def test_rows_that_are_equal_by_chance_are_not_fitted_on() -> None:
         Guard.fit(known, detector="mds", labels=rows[:500] % 4, calibration=new)
         with pytest.raises(InputError, match=FITTED_ON):
             Guard.fit(known, detector="mds", labels=rows[:500] % 4, calibration=known[:200])
+
+
+def test_a_loader_does_not_calibrate_what_it_fits() -> None:
+    """Nor do two loaders of one data set; two that choose among its samples may be of different ones."""
+    images = torch.rand(200, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    data = torch.utils.data.TensorDataset(images)
+    capture = Capture(Tiny())
+
+    def fitted(train: DataLoader[Any], val: DataLoader[Any]) -> Guard:
+        return Guard.fit(
+            capture.over(train), head=capture.head, calibration=capture.over(val), detector="energy"
+        )
+
+    capture(images[:2])
+    loader = DataLoader(data, batch_size=50)
+    others = (loader, DataLoader(data, batch_size=20), DataLoader(data, shuffle=True))
+    for other in others:
+        with pytest.raises(InputError, match="the calibration data is the data to fit on"):
+            fitted(loader, other)
+    first, second = (SubsetRandomSampler(range(start, start + 100)) for start in (0, 100))
+    apart = fitted(DataLoader(data, sampler=first), DataLoader(data, sampler=second))
+    parts = torch.utils.data.random_split(data, [100, 100])
+    split = fitted(DataLoader(parts[0]), DataLoader(parts[1]))
+    assert len(apart.calibration) == len(split.calibration) == 100
 
 
 MODEL = "python:small_models:Tiny?mean=0&size=8"

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from ..core.arrays import ArrayLike
 from ..core.errors import InputError
 from ..detectors import Detector
 from ..detectors._banked import Banked
+from ..features.capture import Captured
 from ..features.store import FeatureStore, StoreParts
 from ..features.store_checks import require_unseen_pictures
 from ..reference.bank import sample_keys
@@ -57,7 +59,7 @@ def check_share(share: float) -> None:
 
 def require_unseen(detector: Detector, features: object, calibration: object) -> None:
     """Rows that the detector was fitted on, or that lie in its bank, are no calibration data."""
-    if calibration is features or _keys(features) & _keys(calibration):
+    if _same(features, calibration) or _keys(features) & _keys(calibration):
         raise InputError(
             "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
         )
@@ -101,8 +103,29 @@ def split(
 
 def _reshuffles(features: object) -> bool:
     """Whether a loader, or what reads from one, draws its samples anew in every pass."""
-    sampler = getattr(getattr(features, "batches", features), "sampler", None)
+    sampler = getattr(_read_from(features), "sampler", None)
     return "Random" in type(sampler).__name__
+
+
+def _same(features: object, calibration: object) -> bool:
+    """Whether both are one object, or read from one loader or from the whole of one data set."""
+    one, other = _read_from(features), _read_from(calibration)
+    if features is calibration or one is other:
+        return True
+    whole = _whole_data(one)
+    return whole is not None and whole is _whole_data(other)
+
+
+def _whole_data(loader: object) -> object:
+    """The data set that a loader gives all samples of; None where it chooses among them."""
+    if not isinstance(loader, DataLoader) or type(loader.batch_sampler) is not BatchSampler:
+        return None
+    chosen = type(loader.sampler) not in (SequentialSampler, RandomSampler)
+    return None if chosen else loader.dataset
+
+
+def _read_from(features: object) -> object:
+    return features.batches if isinstance(features, Captured) else features
 
 
 def in_share(ids: Tensor, share: float) -> Tensor:
