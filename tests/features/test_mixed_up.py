@@ -106,7 +106,7 @@ def test_a_file_with_the_suffix_of_the_other_kind_says_so(tmp_path: Path, values
     ):
         for opened in (open_source, open_array, holds_features, lambda path: extract(path, MODEL)):
             with pytest.raises(InputError, match=re.escape(message)):
-                opened(tmp_path / name)  # type: ignore[operator]
+                opened(tmp_path / name)
     if values is PICTURES:
         assert len(open_source(tmp_path / "one.npz", kind="npy")) == 40
         assert len(open_source(tmp_path / "many.npy", kind="npz")) == 40

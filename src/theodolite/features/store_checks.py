@@ -99,8 +99,8 @@ def require_labels(store: FeatureStore) -> None:
     """Labels, where there are any, must be classes of the model; a limit of 0.1.0 is warned of."""
     if not store.labelled:
         return
-    present = torch.cat([labels.unique() for _, labels, _ in store if labels is not None]).unique()
-    highest = int(present.max()) if len(present) else 0
+    present = {label for _, labels, _ in store if labels is not None for label in labels.tolist()}
+    highest = max(present, default=0)
     if highest >= store.manifest.classes:
         raise InputError(
             f"{store.manifest.source} has labels up to {highest}, but the model has {store.manifest.classes} "
