@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.addresses import require_named
 from ..core.errors import FormatError, InputError, did_you_mean
 from ..core.files import read_json, write_json
 from ..core.plain import to_plain
-from ..data.opening import require_named
 from ..features import head_files
 from ..features.folders import HEAD_OF_FOLDER, feature_sets
 from ..features.store import FeatureStore, is_store

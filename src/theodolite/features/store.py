@@ -16,10 +16,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..core.addresses import require_named
 from ..core.errors import FormatError, InputError
 from ..core.files import read_tensors, sha256
 from ..core.plain import from_plain
-from ..data.opening import require_named
 from ..reference.head import Head
 from .manifest import FILE, Manifest, Recipe, shard_name
 
