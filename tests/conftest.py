@@ -19,9 +19,6 @@ settings.register_profile(
 )
 settings.load_profile("house")
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["HF_DATASETS_OFFLINE"] = "1"
-
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:

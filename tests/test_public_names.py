@@ -73,3 +73,19 @@ def test_type_checkers_see_the_same_names() -> None:
     seen = {(node.module, alias.name) for node in imports for alias in node.names if alias.name != "*"}
     assert seen == {(home, name) for home, names in th._HOMES.items() for name in names}
     assert [node.module for node in imports if node.names[0].name == "*"] == ["detectors"]
+
+
+@pytest.mark.parametrize("room", ["detectors", "guard"])
+def test_a_package_is_there_at_the_first_look(room: str) -> None:
+    code = f"import theodolite as th; assert th.{room}.__name__ == 'theodolite.{room}'"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_name_that_is_not_there_is_not_there_twice() -> None:
+    code = """
+import theodolite as th
+for _ in range(2):
+    for name in ("nothing", "cli", "_private"):
+        assert not hasattr(th, name), name
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

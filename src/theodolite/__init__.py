@@ -90,6 +90,8 @@ _HOMES = {
     "report.page": ("write_pages",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# The packages themselves: each is there at once, not only after something else has imported it.
+_ROOMS = frozenset({"detectors", *(home.partition(".")[0] for home in _HOMES)})
 
 
 def _public() -> list[str]:
@@ -103,6 +105,8 @@ if not TYPE_CHECKING:  # a type checker would take any name to be there
             return _public()
         if name.startswith("_"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name in _ROOMS:
+            return import_module(f".{name}", __name__)
         home = _HOME_OF.get(name)
         if home is None and name not in import_module(".detectors", __name__).__all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import linecache
+import shutil
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from command_server import run
 from made_folders import CLASSES, WIDTH, make_folder
-from theodolite.benchmarks import extraction
+from theodolite.benchmarks import BenchSettings, bench, compare, extraction
 from theodolite.benchmarks import run as run_bench
 from theodolite.benchmarks.extraction import Extraction
 from theodolite.benchmarks.feature_folder import from_folder
@@ -45,6 +46,33 @@ def test_a_feature_folder_takes_the_settings_of_its_protocol(tmp_path: Path) -> 
     assert done.code == 0, done.err
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["entries"]["KNN"]["options"]["k"] == 1000
+
+
+def test_published_numbers_of_another_setting_do_not_stand_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Folders of several protocols share options: KNN has k=50 then, and not the 1000 of ImageNet."""
+    monkeypatch.setattr(compare, "_MAY_LACK", 1.0)
+    folders = {}
+    for protocol, backbone in (("imagenet", "vit-b16"), ("cifar10", "resnet18-scl")):
+        about = {"name": protocol, "protocol": protocol, "backbone": backbone}
+        folders[protocol] = make_folder(tmp_path / protocol, about=about)
+        for name in ("inaturalist", "sun", "places"):
+            shutil.copy(folders[protocol] / "svhn.safetensors", folders[protocol] / f"{name}.safetensors")
+
+    def beside(*names: str) -> dict[str, tuple[object, bool]]:
+        """The k of KNN, and whether a published number stands beside it, by model."""
+        first, *others = (f"features:{folders[name]}" for name in names)
+        settings = BenchSettings(cache=tmp_path / "cache")
+        made = bench(first, others, detectors=["knn", "ora"], settings=settings)
+        options = made.detectors["KNN"].options or {}
+        assert all(made.cell(name, "ORA", "textures", "fpr95").published for name in names)
+        knn = {name: made.cell(name, "KNN", "textures", "fpr95") for name in names}
+        return {name: (options["k"], bool(cell.published)) for name, cell in knn.items()}
+
+    assert beside("imagenet") == {"imagenet": (1000, True)}
+    assert beside("cifar10") == {"cifar10": (50, True)}
+    assert beside("imagenet", "cifar10") == {"imagenet": (50, False), "cifar10": (50, True)}
 
 
 def test_a_checkpoint_of_ones_own_is_not_the_papers_network(

@@ -15,7 +15,7 @@ import pytest
 
 import theodolite as th
 from made_folders import make_folder
-from theodolite.benchmarks import Highlight, Intervals, RunResult, result_of_scores
+from theodolite.benchmarks import Highlight, Intervals, RunResult, cells, result_of_scores
 from theodolite.benchmarks import run as run_bench
 from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.core.errors import FormatError, InputError
@@ -44,6 +44,9 @@ def test_a_result_comes_back_from_its_file(folder: Path, tmp_path: Path) -> None
     assert not read.evaluations
 
 
+CELL = {"model": "m", "entry": "e", "ood": "o", "samples": 9, "fpr95": 50.0, "published": {}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -52,6 +55,18 @@ def test_a_result_comes_back_from_its_file(folder: Path, tmp_path: Path) -> None
         ({"models": {"made": {"classes": 4}}}, "models.made lacks 'backbone'"),
         ({"cells": [{"model": "m", "entry": "e", "ood": "o", "fpr95": "low"}]}, "fpr95 must be a number"),
         ({"cells": 3}, "cells must be a list"),
+        (
+            {"cells": [CELL | {"fpr95": 100.5}]},
+            r"cells\[0\].fpr95 must lie in 0 to 100 .*, got 100.5",
+        ),
+        ({"cells": [CELL | {"fpr95": -1}]}, "fpr95 must lie in 0 to 100"),
+        ({"cells": [CELL | {"fpr95": float("nan")}]}, "fpr95 must lie in 0 to 100 .*, got nan"),
+        ({"cells": [CELL | {"samples": 0}]}, "samples must be at least 1, got 0"),
+        ({"cells": [CELL, CELL]}, r"cells\[1\] says fpr95 of m, e, o once more"),
+        ({"cells": [CELL | {"intervals": {"fpr95": [3, 2]}}]}, "must be a low and a high bound, got"),
+        ({"cells": [CELL | {"intervals": {"fpr95": [3]}}]}, "must be a low and a high bound, got"),
+        ({"cells": [CELL | {"intervals": {"fpr95": [3, 200]}}]}, "fpr95 must lie in 0 to 100"),
+        ({"cells": [CELL | {"intervals": {"auroc": [3, 4]}}]}, "speaks of 'auroc', which has no value there"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused(
@@ -157,6 +172,15 @@ def test_a_metric_from_outside_is_in_every_view(
     assert RunResult.from_json(made.to_json()) == made
     with pytest.raises(InputError, match="a metric is called 'fpr80' already"):
         register_metric(Metric("fpr80", "other", True, "", lambda seen: fpr(seen, 0.7)))
+
+
+def test_a_metric_cannot_be_called_like_an_entry_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its values would be read back as something else, or not at all."""
+    monkeypatch.setattr(metrics, "_metrics", dict(metrics._metrics))
+    assert set(metrics.RESERVED) == set(cells._Group.__annotations__)
+    for name in metrics.RESERVED:
+        with pytest.raises(InputError, match=f"a metric cannot be called '{name}'"):
+            metrics.register_metric(replace(metrics.FPR95, name=name))
 
 
 def test_samples_worth_a_look_follow_their_sets_by_name(tmp_path: Path) -> None:

@@ -152,6 +152,26 @@ def test_files_that_are_not_guards(tmp_path: Path) -> None:
         Guard.load(tmp_path / "cut.safetensors")
 
 
+def test_a_guard_that_was_cut_or_changed_is_refused(tmp_path: Path) -> None:
+    """A cut at every 1 of 41 bytes and a changed bit in every 1 of 37: header, tensors, description."""
+    fitted(200).save(tmp_path / "guard.safetensors")
+    whole = (tmp_path / "guard.safetensors").read_bytes()
+    damaged = tmp_path / "damaged.safetensors"
+    generator = torch.Generator().manual_seed(0)
+    for length in range(0, len(whole), 41):
+        damaged.write_bytes(whole[:length])
+        with pytest.raises(FormatError):
+            Guard.load(damaged)
+    for place in range(0, len(whole), 37):
+        bit = 1 << int(torch.randint(8, (1,), generator=generator))
+        damaged.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
+        with pytest.raises(FormatError):
+            Guard.load(damaged)
+    damaged.write_bytes(whole + b"more")
+    with pytest.raises(FormatError):
+        Guard.load(damaged)
+
+
 def test_errors_name_what_is_missing(tmp_path: Path) -> None:
     guard = fitted(200)
     with pytest.raises(InputError, match=r"no model to turn images into features"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from made_guards import fitted
+from made_guards import clusters, fitted, head
 from small_models import Tiny
 from theodolite import ORA, Energy, Head
 from theodolite.core.errors import CaptureError, InputError, TheodoliteWarning
@@ -46,10 +46,23 @@ def test_threads_get_their_own_verdicts() -> None:
     def score(index: int) -> float:
         return float(guard.verdicts(images[index % 24, None]).score[0])
 
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(16) as pool:
         found = list(pool.map(score, range(240)))
     np.testing.assert_allclose(found, [float(expected[index % 24]) for index in range(240)], rtol=1e-5)
     assert not any(module._forward_hooks for module in model.modules())
+
+
+@pytest.mark.parametrize("detector", ["relative-energy", "knn?k=5", "ora+react:80", "vim"])
+def test_sixteen_threads_get_identical_scores(detector: str) -> None:
+    """Features of one guard, judged by sixteen threads at once: to the last bit what one thread says."""
+    guard = Guard.fit(*clusters(600, 0), head=head(), detector=detector)
+    parts = torch.split(clusters(640, 1)[0], 40)
+    expected = [guard.verdicts(part) for part in parts]
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(guard.verdicts, [*parts] * 4))
+    for said, wanted in zip(found, expected * 4, strict=True):
+        for one, other in zip(said, wanted, strict=True):
+            assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
 
 
 def test_pictures_of_any_depth_and_models_of_any_precision() -> None:

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ..core.errors import FormatError
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
+
+_PER_CENT = 100
 
 
 class Bounds(NamedTuple):
@@ -91,16 +94,22 @@ def cells_to_json(cells: Sequence[Cell]) -> list[JsonValue]:
 
 
 def cells_from_json(content: Sequence[Mapping[str, JsonValue]]) -> tuple[Cell, ...]:
-    """The cells that `cells_to_json` wrote."""
-    return tuple(cell for group in content for cell in _ungrouped(group))
+    """The cells that `cells_to_json` wrote; refused where they cannot have been measured."""
+    cells: dict[tuple[str, str, str, str], Cell] = {}
+    for place, group in enumerate(content):
+        for cell in _ungrouped(group, f"cells[{place}]"):
+            key = (cell.subject, cell.detector, cell.ood, cell.metric)
+            if key in cells:
+                raise FormatError(f"cells[{place}] says {cell.metric} of {', '.join(key[:3])} once more")
+            cells[key] = cell
+    return tuple(cells.values())
 
 
-def _ungrouped(content: Mapping[str, JsonValue]) -> list[Cell]:
+def _ungrouped(content: Mapping[str, JsonValue], where: str) -> list[Cell]:
     named = {key: value for key, value in content.items() if key in _Group.__annotations__}
-    group = from_plain(_Group, named, "a cell")
-    values = from_plain(
-        dict[str, float], {key: content[key] for key in content if key not in named}, "a cell"
-    )
+    group = from_plain(_Group, named, where)
+    values = from_plain(dict[str, float], {key: content[key] for key in content if key not in named}, where)
+    _require_possible(group, values, where)
     return [
         Cell(
             group.model,
@@ -114,3 +123,25 @@ def _ungrouped(content: Mapping[str, JsonValue]) -> list[Cell]:
         )
         for metric, value in values.items()
     ]
+
+
+def _require_possible(group: _Group, values: Mapping[str, float], where: str) -> None:
+    """Refuse numbers that are no share in per cent, bounds in the wrong order, and words about no metric."""
+    if group.samples is not None and group.samples < 1:
+        raise FormatError(f"{where}.samples must be at least 1, got {group.samples}")
+    for metric, bounds in group.intervals.items():
+        if len(bounds) != len(Bounds._fields) or not bounds[0] <= bounds[1]:
+            raise FormatError(
+                f"{where}.intervals.{metric} must be a low and a high bound, got {list(bounds)}"
+            )
+    shares = [
+        *values.items(),
+        *((metric, bound) for metric, both in group.intervals.items() for bound in both),
+    ]
+    for metric, share in shares:
+        if not 0 <= share <= _PER_CENT:
+            raise FormatError(f"{where}.{metric} must lie in 0 to {_PER_CENT} (per cent), got {share}")
+    for name, said in (("intervals", group.intervals), ("published", group.published)):
+        unknown = sorted(set(said) - set(values))
+        if unknown:
+            raise FormatError(f"{where}.{name} speaks of {unknown[0]!r}, which has no value there")

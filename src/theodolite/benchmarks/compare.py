@@ -19,7 +19,7 @@ def published_beside(
     subject: Subject, spec: DetectorSpec, ood: str, metric: str
 ) -> tuple[PublishedValue, ...]:
     """All printed numbers for one model, score, OOD set and metric; none for a model not in the paper."""
-    if subject.protocol is None or subject.backbone is None or not _comparable(subject, ood):
+    if subject.protocol is None or subject.backbone is None or not _comparable(subject, spec, ood):
         return ()
     options: Options = spec.published_options()
     if subject.head.unit_features:
@@ -33,16 +33,19 @@ def published_ensemble(
     """The same for the sum of the scores of several models."""
     backbones = tuple(sorted(subject.backbone for subject in subjects if subject.backbone is not None))
     protocol = subjects[0].protocol
-    known = len(backbones) == len(subjects) and all(_comparable(subject, ood) for subject in subjects)
+    known = len(backbones) == len(subjects) and all(_comparable(subject, spec, ood) for subject in subjects)
     if protocol is None or not known:
         return ()
     return _values(protocol, spec.name, ood, metric, {**spec.published_options(), "ensemble": backbones})
 
 
-def _comparable(subject: Subject, ood: str) -> bool:
-    """A figure compares with the paper's on the paper's sets only, and an average over all of them."""
+def _comparable(subject: Subject, spec: DetectorSpec, ood: str) -> bool:
+    """A figure compares with the paper's on the paper's sets only, and an average over all of them.
+
+    The score must be set as the field does on that protocol: joined models of several protocols share one.
+    """
     known = find_protocol(subject.protocol)
-    if known is None:
+    if known is None or spec.field_settings() != dict(known.settings.get(spec.name, {})):
         return False
     sets = [part for part in known.ood if ood in (part.name, AVERAGE)]
     rows = {TEST: subject.test, **subject.ood}

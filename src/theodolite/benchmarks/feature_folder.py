@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.addresses import require_named
 from ..core.errors import FormatError, InputError, did_you_mean
 from ..core.files import read_json, write_json
 from ..core.plain import to_plain
@@ -37,6 +38,7 @@ class About:
 
 def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
     """The subject in a feature folder."""
+    require_named(folder)
     place = Path(folder).expanduser()
     if not place.is_dir():
         raise InputError(f"the feature folder {place} does not exist")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..core.addresses import require_named
 from ..core.errors import InputError
 from ..data import ImageSource, open_source
-from ..data.opening import require_named
 from ..detectors.spec import Settings
 from .feature_sets import AVERAGE, FIT, TEST
 from .locate import Located, locate

@@ -12,10 +12,10 @@ from ._console import say, screen
 
 
 def probe(
-    store: Annotated[Path, typer.Argument(help="A feature store with labels: `theodolite extract`.")],
+    store: Annotated[str, typer.Argument(help="A feature store with labels: `theodolite extract`.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The head: probe.safetensors.")],
     test: Annotated[
-        Path | None, typer.Option("--test", help="A store of the same model, to measure accuracy on.")
+        str | None, typer.Option("--test", help="A store of the same model, to measure accuracy on.")
     ] = None,
     classes: Annotated[
         int | None, typer.Option("--classes", min=2, help="How many (default: the highest label plus one).")
@@ -42,7 +42,7 @@ def probe(
     if judged is not None:
         require_same_model(source, judged)
     last = 0.0
-    with progress_bar(console, f"probe on {store.name}", unit="epochs") as show:
+    with progress_bar(console, f"probe on {source.path.name}", unit="epochs") as show:
 
         def told(epoch: int, _loss: float, accuracy: float) -> None:
             nonlocal last

@@ -24,6 +24,8 @@ from ..core.places import cache_folder
 from .sample import fingerprint
 
 FILE = "digests.sqlite"
+# What stands for the content of a file that has none to show.
+MISSING, UNREADABLE = "missing", "unreadable"
 _SMALL = 2**14
 _PIECE = 2**20
 _BLOCK = 512
@@ -90,7 +92,7 @@ def _content(file: _File, known: str | None) -> str:
     if known is not None:
         return known
     if file.state is None:
-        return "missing"
+        return MISSING
     digest, size = hashlib.blake2b(digest_size=12), 0
     try:
         with file.path.open("rb") as opened:
@@ -101,7 +103,7 @@ def _content(file: _File, known: str | None) -> str:
                 digest.update(piece)
                 size += len(piece)
     except OSError:
-        return "unreadable"
+        return UNREADABLE
     return f"{size}:{digest.hexdigest()}"
 
 
@@ -127,7 +129,7 @@ class _Index:
             (file.key, file.state, content)
             for file, known, content in read
             if known is None and file.large and now - file.changed > _SETTLED
-            if content != "unreadable" and _File.at(file.path).state == file.state
+            if content != UNREADABLE and _File.at(file.path).state == file.state
         ]
         if rows:
             self._run("insert or replace into files values (?, ?, ?)", rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -19,6 +19,8 @@ from .bounds import require_unpackable
 Stack = npt.NDArray[np.generic]
 _ARRAY, _ARCHIVE = npy.MAGIC_PREFIX, b"PK"
 _SIZES = 4
+# What NumPy calls the first array that has no name.
+_UNNAMED = "arr_0"
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -27,7 +29,8 @@ def mapped_array(path: Path) -> Stack:
     with _readable(path), path.open("rb") as file:
         if _start(path) == _ARCHIVE:
             raise InputError(
-                f"{path} is an archive of arrays, not one array: open it as kind 'npz' (--kind npz)"
+                f"{path} is an archive of arrays, not one array: call it .npz, or if it holds pictures open "
+                f"it as kind 'npz' (--kind npz)"
             )
         size = _size(file, path)
         _require_size(path, size, path.stat().st_size - file.tell())
@@ -42,9 +45,30 @@ class ArrayArchive:
         self.path = path
         with _readable(path):
             if _start(path) == _ARRAY[:2]:
-                raise InputError(f"{path} is one array, not an archive: open it as kind 'npy' (--kind npy)")
+                raise InputError(
+                    f"{path} is one array, not an archive: call it .npy, or if it holds pictures open it as "
+                    f"kind 'npy' (--kind npy)"
+                )
             with zipfile.ZipFile(path) as archive:
                 self.names = [name.removesuffix(".npy") for name in archive.namelist()]
+
+    def one_of(self, keys: Sequence[str], what: str) -> str | None:
+        """The name of the one array with a usual name; several that may be meant are refused.
+
+        Arrays that were saved without names are called arr_0, arr_1, …: the first is meant if no other has as
+        many sizes.
+        """
+        found = [name for key in keys for name in self.names if name.lower() == key]
+        if found == [_UNNAMED]:
+            others = [name for name in self.names if name.startswith("arr_") and name != _UNNAMED]
+            sizes = len(self.form(_UNNAMED)[0])
+            found += [name for name in others if len(self.form(name)[0]) == sizes]
+        if len(found) > 1:
+            raise InputError(
+                f"{self.path} holds {' and '.join(found)}, each of which may be the {what}: save the one "
+                f"that is meant in a file of its own"
+            )
+        return found[0] if found else None
 
     def form(self, name: str) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         """Shape and dtype of an array, as its header says; nothing is unpacked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..core.addresses import is_address
+from ..core.addresses import is_address, require_named
 from ..core.errors import InputError
 from .formats import DataFormat, find_format, list_formats, recognise
 from .hugging_face import open_hub
@@ -34,12 +34,6 @@ def open_source(
     if known.rooted and root is not None:
         return known.open(path, root=Path(root))
     return known.open(path)
-
-
-def require_named(path: str | Path) -> None:
-    """Refuse an empty path, which would be the working directory."""
-    if not str(path).strip():
-        raise InputError("the data path is empty: name a folder or a file (. is the working directory)")
 
 
 def _existing(given: str | Path) -> Path:

@@ -145,7 +145,8 @@ def from_array(values: npt.NDArray[np.generic], name: str) -> Picture:
         return Image.fromarray(np.ascontiguousarray(values[..., 0] if values.shape[2] == 1 else values))
     if not np.issubdtype(values.dtype, np.floating):
         raise InputError(f"{name} has dtype {values.dtype}, expected uint8 (0 to 255) or float (0 to 1)")
-    return from_tensor(torch.from_numpy(np.ascontiguousarray(values.transpose(2, 0, 1))), name)
+    # A copy: the array may be mapped from a file, where nothing may be written.
+    return from_tensor(torch.from_numpy(np.array(values.transpose(2, 0, 1), order="C")), name)
 
 
 def from_tensor(values: Tensor, name: str) -> Picture:

@@ -14,7 +14,9 @@ from .npy import ArrayArchive, Stack, mapped_array
 from .sample import Sample, fingerprint, from_array, line
 
 _IMAGE_KEYS = ("images", "image", "data", "x", "x_test", "x_train", "arr_0")
-_LABEL_KEYS = ("labels", "label", "targets", "y", "y_test", "y_train")
+_LABEL_KEYS = ("labels", "label", "targets", "y")
+# Labels that belong to pictures of another name than the usual ones, and to no others.
+_OWN_LABELS = {"x_test": "y_test", "x_train": "y_train"}
 # Names that a message about an archive lists.
 _NAMED = 20
 
@@ -76,14 +78,14 @@ def open_npy(path: Path) -> ImageStack:
 def open_npz(path: Path) -> ImageStack:
     """An archive with one array of pictures, and one of labels under a usual name."""
     archive = ArrayArchive(path)
-    names = {name.lower(): name for name in archive.names}
-    images = next((names[key] for key in _IMAGE_KEYS if key in names), None)
+    images = archive.one_of(_IMAGE_KEYS, "pictures")
     if images is None:
         raise InputError(
             f"{path} holds {', '.join(archive.names[:_NAMED]) or 'nothing'}, but no pictures: name the "
             f"array one of {', '.join(_IMAGE_KEYS)}"
         )
-    labels = next((names[key] for key in _LABEL_KEYS if key in names), None)
+    own = _OWN_LABELS.get(images.lower())
+    labels = archive.one_of(_LABEL_KEYS if own is None else (own,), "labels")
     return ImageStack(path.name, archive.read(images), None if labels is None else archive.read(labels))
 
 

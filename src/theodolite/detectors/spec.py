@@ -76,6 +76,11 @@ class DetectorSpec:
         shaping = None if self.shaping is None else parse_shaping(self.shaping)
         return create(self.name, **self.options, **({} if shaping is None else {"shaping": shaping}))
 
+    def field_settings(self) -> dict[str, Option]:
+        """What the benchmark asked of the score, without what stored features ask of it."""
+        fixed = self.record.on_features.options
+        return {key: value for key, value in self.settings.items() if key not in fixed}
+
     def published_options(self) -> dict[str, Option]:
         """The options as the published tables spell them; settings of the field count as plain."""
         options = {**self.chosen, **self.record.on_features.options}

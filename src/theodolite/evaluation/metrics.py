@@ -40,10 +40,16 @@ class Metric:
 
 
 _metrics: dict[str, Metric] = {}
+# Entries that stand beside the metrics in the files of results.
+RESERVED = ("model", "entry", "ood", "samples", "intervals", "published")
 
 
 def register_metric(new: Metric) -> Metric:
     """Enter a metric; it is computed in every evaluation from then on."""
+    if new.name in RESERVED:
+        raise InputError(
+            f"a metric cannot be called {new.name!r}: results have an entry of that name, choose another"
+        )
     if _metrics.setdefault(new.name, new) != new:
         raise InputError(f"a metric is called {new.name!r} already: choose another name")
     return new

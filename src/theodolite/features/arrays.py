@@ -136,14 +136,13 @@ def _of_npy(path: Path, name: str) -> FeatureArray:
 
 def _of_npz(path: Path, name: str) -> FeatureArray:
     archive = ArrayArchive(path)
-    known = {entry.lower(): entry for entry in archive.names}
-    found = next((known[key] for key in (*FEATURES, *_UNNAMED) if key in known), None)
+    found = archive.one_of(FEATURES, "features") or archive.one_of(_UNNAMED, "features")
     if found is None:
         raise InputError(
             f"{path} holds {', '.join(archive.names[:20]) or 'nothing'}: name its arrays features (N, D), "
             f"and where there are any labels (N,) and ids (N,)"
         )
-    labels, ids = (next((known[key] for key in keys if key in known), None) for keys in (LABELS, IDS))
+    labels, ids = archive.one_of(LABELS, "labels"), archive.one_of(IDS, "ids")
     return _of_matrix(
         path,
         name,

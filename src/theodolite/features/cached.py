@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from ..core.addresses import require_named
 from ..core.errors import InputError
 from ..core.places import cache_folder
 from ..data import ImageSource, open_source
-from ..data.opening import require_named
 from ..data.part import part_of
 from ..models import load_model
 from ..models.registry import names_model

@@ -167,4 +167,3 @@ def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:
     rows.names += batch.names
     rows.skipped += [failure.name for failure in batch.failures]
     rows.turned += len(batch.tilted)
-    rows.turned += len(batch.tilted)

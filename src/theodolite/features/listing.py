@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..data import ImageSource
+from ..data.digests import MISSING, UNREADABLE
 from .manifest import listing_digest
 
 
@@ -32,8 +33,8 @@ def listed(source: ImageSource) -> Listed:
     def seen() -> Iterable[str]:
         for line in source.listing():
             content = line.rpartition("\t")[2] if by_content else line
-            # Of a file that is missing nothing is known but its name.
-            contents.append(_bits(content if ":" in content else line))
+            # Of a file that cannot be read nothing is known but its name.
+            contents.append(_bits(line if content in (MISSING, UNREADABLE) else content))
             yield line
 
     digest = listing_digest(seen())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -107,11 +107,29 @@ def image_batches(
         collate_fn=_stack,
         prefetch_factor=4 if workers else None,
     )
-    for batch in loader:
+    for batch in _received(loader):
         for failure in batch.failures:
             if not (skip_unreadable and isinstance(failure.error, UnreadableImageError)):
                 raise failure.error
         yield batch
+
+
+def _received(loader: DataLoader[Item]) -> Iterator[ImageBatch]:
+    """The batches of a loader, whose processes end with this: torch would raise the death of one that is
+    left to itself in whatever runs then."""
+    batches = iter(loader)
+    try:
+        yield from batches
+    # A process that dies while it hands a batch over is a broken connection. Errors within it say "Caught".
+    except (ConnectionError, EOFError, FileNotFoundError) as error:
+        if str(error).startswith("Caught "):
+            raise
+        raise _died(error) from error
+    finally:
+        shut_down = getattr(batches, "_shutdown_workers", None)
+        if shut_down is not None:
+            with suppress(RuntimeError):  # the death of a process, once more
+                shut_down()
 
 
 @contextmanager
@@ -122,12 +140,16 @@ def living_workers() -> Iterator[None]:
     except RuntimeError as error:
         if isinstance(error, TheodoliteError) or "DataLoader worker" not in str(error):
             raise
-        reason = " ".join(str(error).split())[:160]
-        raise WorkerError(
-            f"a process that reads pictures has died ({reason}): most often the memory ran out. Remedy: run "
-            f"the same command with fewer --workers (0 reads in this process) or a smaller --batch-size; "
-            f"what was written before is kept"
-        ) from error
+        raise _died(error) from error
+
+
+def _died(error: Exception) -> WorkerError:
+    reason = " ".join(str(error).split())[:160] or type(error).__name__
+    return WorkerError(
+        f"a process that reads pictures has died ({reason}): most often the memory ran out. Remedy: run "
+        f"the same command with fewer --workers (0 reads in this process) or a smaller --batch-size; "
+        f"what was written before is kept"
+    )
 
 
 def consecutive(samples: range, size: int) -> Iterator[list[int]]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..core.addresses import require_named
 from ..core.errors import FormatError, InputError
 from ..core.files import read_tensors, sha256
 from ..core.plain import from_plain
@@ -69,6 +70,7 @@ class FeatureStore:
     def __init__(
         self, path: str | Path, *, recipe: Recipe | None = None, incomplete_ok: bool = False
     ) -> None:
+        require_named(path)
         self.path = Path(path)
         self.manifest = Manifest.read(self.path)
         require_recipe(self.path, self.manifest, recipe)

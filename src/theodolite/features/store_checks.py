@@ -30,8 +30,13 @@ def require_same_model(one: FeatureStore, other: FeatureStore, *, accept_code_ch
             f"known in another way since version 0.1.0. If both are the features of one and the same "
             f"computation, pass --accept-code-change (accept_code_change=True in Python); else extract again"
         )
-    require_same_turn(str(one.path), a.orientation, other)
-    require_same_turn(str(other.path), b.orientation, one)
+    # The one that does not know first: what is refused need not be warned of.
+    for known, other_store in sorted(((one, other), (other, one)), key=_knows_turn):
+        require_same_turn(str(known.path), known.manifest.recipe.orientation, other_store)
+
+
+def _knows_turn(pair: tuple[FeatureStore, FeatureStore]) -> bool:
+    return pair[0].manifest.recipe.orientation is not None
 
 
 def require_same_turn(other: str, orientation: str | None, store: FeatureStore) -> None:
@@ -56,20 +61,21 @@ def require_same_turn(other: str, orientation: str | None, store: FeatureStore) 
         )
 
 
-def require_unseen_pictures(fitted: Sequence[FeatureStore], held_out: Sequence[FeatureStore]) -> None:
+def require_unseen_pictures(fitted: Sequence[FeatureStore], held_out: Sequence[FeatureStore]) -> bool:
     """Refuse calibration data of which more than 1 % of the pictures is fitted on as well; warn of fewer.
 
-    Pictures are compared by their content, whatever they are called and wherever they lie. Stores of version
-    0.1.0 do not know it.
+    Pictures are compared by their content, whatever they are called and wherever they lie. False if some are
+    not known: stores of version 0.1.0, and of features in files, have no pictures to compare.
     """
     known = [contents for store in fitted if (contents := store.contents()) is not None]
     asked = [contents for store in held_out if (contents := store.contents()) is not None]
+    whole = len(known) == len(fitted) and len(asked) == len(held_out)
     if not known or not asked:
-        return
+        return False
     rows = torch.cat(asked)
     count = int(torch.isin(rows, torch.cat(known)).sum())
     if count == 0:
-        return
+        return whole
     told = (
         f"{count:,} of {len(rows):,} pictures to calibrate on are fitted on as well: scores of data they "
         f"were fitted on promise nothing"
@@ -77,6 +83,7 @@ def require_unseen_pictures(fitted: Sequence[FeatureStore], held_out: Sequence[F
     if count > _TOLERATED * len(rows):
         raise InputError(f"{told}. Remedy: calibrate on other pictures, or leave the calibration data out")
     warnings.warn(told, TheodoliteWarning, stacklevel=2)
+    return whole
 
 
 def require_same_classes(one: FeatureStore, other: FeatureStore) -> None:
@@ -89,13 +96,24 @@ def require_same_classes(one: FeatureStore, other: FeatureStore) -> None:
 
 
 def require_labels(store: FeatureStore) -> None:
-    """Labels, where there are any, must be classes of the model."""
+    """Labels, where there are any, must be classes of the model; a limit of 0.1.0 is warned of."""
     if not store.labelled:
         return
-    highest = max((int(labels.max()) for _, labels, _ in store if labels is not None), default=0)
+    present = {label for _, labels, _ in store if labels is not None for label in labels.tolist()}
+    highest = max(present, default=0)
     if highest >= store.manifest.classes:
         raise InputError(
             f"{store.manifest.source} has labels up to {highest}, but the model has {store.manifest.classes} "
             f"classes: labels must lie in 0..{store.manifest.classes - 1}. Remedy: use the classes the model "
             f"was trained on, or leave the labels out (--kind flat for a folder)"
+        )
+    recipe, named = store.manifest.recipe, store.manifest.folders
+    classes = store.manifest.classes if named is None else len(named)
+    if recipe.orientation is None and recipe.limit == recipe.samples and len(present) < classes:
+        warnings.warn(
+            f"{store.path} holds {len(present):,} of {classes:,} classes: version 0.1.0 took the first "
+            f"{recipe.limit:,} samples for a --limit, which of a folder are its first classes, and a guard "
+            f"of these flags all others. Remedy: extract again, a limit is now a sample of every class",
+            TheodoliteWarning,
+            stacklevel=2,
         )

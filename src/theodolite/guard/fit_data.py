@@ -8,8 +8,8 @@ from pathlib import Path
 
 from torch import nn
 
+from ..core.addresses import require_named
 from ..core.errors import InputError
-from ..data.opening import require_named
 from ..features.arrays import ArrayParts, open_array
 from ..features.folders import FIT, HEAD_OF_FOLDER, TEST, feature_sets, holds_features, is_feature_folder
 from ..features.head_files import read_head

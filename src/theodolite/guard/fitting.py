@@ -125,6 +125,7 @@ def _of_stores(
     first = store.parts[0]
     if held_out is not None:
         require_same_model(first, held_out, accept_code_change=accept)
+        require_labels(held_out)
     if first.manifest.recipe.model == IMPORTED:
         return KnownData(store, held_out, store.class_names, origin=Origin.of_store(first))
     return KnownData(store, held_out, store.class_names, Provenance.of_store(first, weights))

@@ -12,16 +12,19 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from ..core.arrays import ArrayLike
 from ..core.errors import InputError
 from ..detectors import Detector
 from ..detectors._banked import Banked
+from ..features.capture import Captured
 from ..features.store import FeatureStore, StoreParts
 from ..features.store_checks import require_unseen_pictures
 from ..reference.bank import sample_keys
 from ..reference.head import Head
 from ..reference.reference import Batch, Batches, batches
+from .repeated import require_unseen_rows
 
 # Not the seed of any bank: what is held out must not depend on what a bank keeps.
 _SEED = 0x5EED_CA11B
@@ -56,20 +59,23 @@ def check_share(share: float) -> None:
 
 def require_unseen(detector: Detector, features: object, calibration: object) -> None:
     """Rows that the detector was fitted on, or that lie in its bank, are no calibration data."""
-    if calibration is features or _keys(features) & _keys(calibration):
+    if _same(features, calibration) or _keys(features) & _keys(calibration):
         raise InputError(
             "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
         )
-    require_unseen_pictures(_stores(features), _stores(calibration))
-    if not isinstance(detector, Banked) or detector.store is None:
-        return
-    if calibration is None or (
-        isinstance(calibration, FeatureStore) and calibration.path.resolve() == Path(detector.store).resolve()
+    bank = detector.store if isinstance(detector, Banked) else None
+    if bank is not None and (
+        calibration is None
+        or (isinstance(calibration, FeatureStore) and calibration.path.resolve() == Path(bank).resolve())
     ):
         raise InputError(
-            f"{detector.record.title} keeps every row of {detector.store} as its bank, so none of them can "
+            f"{detector.record.title} keeps every row of {bank} as its bank, so none of them can "
             f"be held out to calibrate on: pass calibration= features of other samples"
         )
+    if calibration is not None:
+        for seen in (features, *([] if bank is None else [FeatureStore(bank)])):
+            if not require_unseen_pictures(_stores(seen), _stores(calibration)):
+                require_unseen_rows(seen, calibration)
 
 
 def split(
@@ -97,8 +103,29 @@ def split(
 
 def _reshuffles(features: object) -> bool:
     """Whether a loader, or what reads from one, draws its samples anew in every pass."""
-    sampler = getattr(getattr(features, "batches", features), "sampler", None)
+    sampler = getattr(_read_from(features), "sampler", None)
     return "Random" in type(sampler).__name__
+
+
+def _same(features: object, calibration: object) -> bool:
+    """Whether both are one object, or read from one loader or from the whole of one data set."""
+    one, other = _read_from(features), _read_from(calibration)
+    if features is calibration or one is other:
+        return True
+    whole = _whole_data(one)
+    return whole is not None and whole is _whole_data(other)
+
+
+def _whole_data(loader: object) -> object:
+    """The data set that a loader gives all samples of; None where it chooses among them."""
+    if not isinstance(loader, DataLoader) or type(loader.batch_sampler) is not BatchSampler:
+        return None
+    chosen = type(loader.sampler) not in (SequentialSampler, RandomSampler)
+    return None if chosen else loader.dataset
+
+
+def _read_from(features: object) -> object:
+    return features.batches if isinstance(features, Captured) else features
 
 
 def in_share(ids: Tensor, share: float) -> Tensor:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from ..core.addresses import require_named
 from ..data import ImageSource, open_source
 from ..data.files import ImageFiles
 from ..data.left_out import warn_left_out
-from ..data.opening import require_named
 from ..data.pictures import is_picture
 from ..data.sampling import check_limit, sample_of, sampled_rows
 from ..data.selection import Selection

@@ -9,6 +9,8 @@ from ..core.compat import import_torchvision
 from ..core.errors import InputError, MissingExtraError
 
 IMAGENET_CLASSES = 1000
+# Bytes of a file of names.
+_LARGEST = 2**24
 
 
 @cache
@@ -30,12 +32,29 @@ def imagenet_names() -> tuple[str, ...] | None:
 
 def read_names(value: str) -> tuple[str, ...]:
     """Class names from a text file with one a line, or from a list separated by commas."""
-    path = Path(value)
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else value.split(",")
+    text = _file_text(value)
+    lines = value.split(",") if text is None else text.splitlines()
     names = tuple(line.strip() for line in lines if line.strip())
     if len(names) < 2:
         raise InputError(
-            f"classes={value!r} gives {len(names)} class name: pass a text file with one name a line, or "
+            f"classes={value!r:.80} gives {len(names)} class name: pass a text file with one name a line, or "
             f"names separated by commas, at least two"
         )
     return names
+
+
+def _file_text(value: str) -> str | None:
+    """The text of the file that a value names; None where it names none."""
+    path = Path(value)
+    try:
+        size = path.stat().st_size if path.is_file() else None
+    except (OSError, ValueError):  # a list of names that is too long for a path, or holds a zero byte
+        return None
+    if size is None:
+        return None
+    if size > _LARGEST:
+        raise InputError(f"{path} is too large for names of classes: {size:,} bytes, at most {_LARGEST:,}")
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a text file in UTF-8 that can be read: {error}") from error
