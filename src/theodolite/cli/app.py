@@ -24,9 +24,10 @@ from .models import models
 from .probe import probe
 from .reproduce import reproduce
 from .score import score
+from .serve import serve
 
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
-COMMANDS = (detectors, demo, models, extract, probe, fit, score, inspect, data, bench, reproduce)
+COMMANDS = (detectors, demo, models, extract, probe, fit, score, serve, inspect, data, bench, reproduce)
 
 app = typer.Typer(
     name="theodolite",

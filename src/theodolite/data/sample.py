@@ -86,7 +86,7 @@ def read_image(path: Path) -> Image.Image:
         raise
     # Decoders of broken files raise almost anything; what matters is which file it was.
     except Exception as error:
-        raise UnreadableImageError.of(str(path), _reason(error)) from error
+        raise UnreadableImageError.of(str(path), why_unreadable(error)) from error
 
 
 def plain(image: Image.Image) -> Image.Image:
@@ -195,7 +195,8 @@ def _channels_last(values: npt.NDArray[np.generic], name: str) -> npt.NDArray[np
     )
 
 
-def _reason(error: Exception) -> str:
+def why_unreadable(error: Exception) -> str:
+    """What a decoder's error says of a picture, in a few words."""
     if isinstance(error, FileNotFoundError):
         return "the file does not exist"
     if type(error).__name__ == "UnidentifiedImageError":

@@ -1,0 +1,33 @@
+"""The guard behind an address: requests into batches, verdicts out, bounds on everything that comes in.
+
+    from theodolite.serve import Service, judging_of, run
+
+    run(Service(judging_of(guard)), "127.0.0.1", 8000)
+
+Requests are read (`reading`), pictures decoded in threads (`pictures`), rows of many requests judged in one
+pass (`batching`) by whatever gives verdicts (`judging`), and answered (`answers`). `door` keeps strangers
+out, `protocol` those who never finish what they say; `server` starts and stops it all.
+"""
+
+from importlib import import_module
+
+from ..core.errors import MissingExtraError
+
+for _package, _name in (
+    ("fastapi", "fastapi"),
+    ("prometheus_client", "prometheus-client"),
+    ("python_multipart", "python-multipart"),
+    ("uvicorn", "uvicorn"),
+):
+    try:
+        import_module(_package)
+    except ModuleNotFoundError as _error:
+        raise MissingExtraError(_name, "serve") from _error
+
+from .app import make_app
+from .bounds import Bounds
+from .judging import Judging, judging_of
+from .server import run
+from .service import Service
+
+__all__ = ["Bounds", "Judging", "Service", "judging_of", "make_app", "run"]
