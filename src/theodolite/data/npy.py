@@ -122,7 +122,7 @@ def _start(path: Path) -> bytes:
 
 @contextmanager
 def _readable(path: Path | str) -> Iterator[None]:
-    """Readers of damaged headers raise almost anything; what matters is which file, or bytes of which name."""
+    """Readers of damaged headers raise almost anything; what matters is which file it was."""
     try:
         yield
     except TheodoliteError:

@@ -9,21 +9,7 @@ pass (`batching`) by whatever gives verdicts (`judging`), and answered (`answers
 out, `protocol` those who never finish what they say; `server` starts and stops it all.
 """
 
-from importlib import import_module
-
-from ..core.errors import MissingExtraError
-
-for _package, _name in (
-    ("fastapi", "fastapi"),
-    ("prometheus_client", "prometheus-client"),
-    ("python_multipart", "python-multipart"),
-    ("uvicorn", "uvicorn"),
-):
-    try:
-        import_module(_package)
-    except ModuleNotFoundError as _error:
-        raise MissingExtraError(_name, "serve") from _error
-
+from . import _extra as _extra
 from .app import make_app
 from .bounds import Bounds
 from .judging import Judging, judging_of

@@ -27,7 +27,7 @@ class State(BaseModel):
 class Triangle(BaseModel):
     """The centre μ of the ID features, the feature z, and its projection on the furthest boundary.
 
-    Seen from μ, z stands at (distance − centre_distance, height), the projection at (−centre_distance, height).
+    Seen from μ, z stands at (distance − centre_distance, height), the other at (−centre_distance, height).
     """
 
     across: int = Field(description="The class on the other side of the boundary.")
@@ -44,8 +44,8 @@ class Entry(BaseModel):
     index: int = Field(description="Its place in the request, from 0.")
     name: str | None = Field(description="The name of its file, as the client gave it.")
     verdict: str = Field(
-        description="ID or OOD. A sample that is `unreadable` (no picture) or `unscorable` (features with NaN "
-        "or infinity) has no other verdict and must not be trusted.",
+        description="ID or OOD. One that is `unreadable` (no picture) or `unscorable` (NaN or infinity in "
+        "its features) has no other verdict and must not be trusted.",
         json_schema_extra={"enum": [ID, OOD, UNREADABLE, UNSCORABLE]},
     )
     predicted: int | None = Field(description="The class that the classifier sees, by number.")
@@ -53,7 +53,9 @@ class Entry(BaseModel):
     score: float | None = Field(description="Higher is more in-distribution.")
     p_value: float | None = Field(description="Share of calibration samples that look at least as strange.")
     note: str | None = Field(description="Why it is unreadable, or how else it was read than it may seem.")
-    triangle: Triangle | None = Field(None, description="Where `explain` was asked for and there is one.")
+    triangle: Triangle | None = Field(
+        default=None, description="Where `explain` was asked for and there is one."
+    )
 
 
 class Answer(BaseModel):
@@ -77,7 +79,7 @@ class About(BaseModel):
 
 
 class Writer:
-    """Writes entries with one request's threshold: a score below it is flagged, as the guard's verdicts are."""
+    """Writes entries with one request's threshold: a score below it is flagged."""
 
     def __init__(self, threshold: float, class_name: Callable[[int], str]) -> None:
         self._threshold = threshold

@@ -85,7 +85,7 @@ def _verdicts(service: Service) -> APIRouter:
         ),
         explain: bool = Query(False, description="Add the triangle behind each score, where there is one."),
     ) -> Response:
-        """One entry a sample, in the order sent. A picture that cannot be read has the verdict `unreadable`."""
+        """One entry a sample, in the order sent. A picture that cannot be read is `unreadable`."""
         _require_known(request, "false_alarm_rate", "explain")
         try:
             answer = await service.score(request, Asked(false_alarm_rate, explain))
@@ -175,7 +175,7 @@ def _body(judging: Judging, bounds: Bounds) -> dict[str, Any]:
             "schema": {
                 "type": "string",
                 "format": "binary",
-                "description": f"A .npy file of floating-point numbers (N, {width}), N at most {bounds.rows:,}.",
+                "description": f"A .npy file of floats (N, {width}), N at most {bounds.rows:,}.",
             }
         }
     if judging.takes_pictures:

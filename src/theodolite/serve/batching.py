@@ -59,7 +59,7 @@ class Batcher:
 
     @contextmanager
     def room(self, jobs: int) -> Iterator[None]:
-        """Room for so many jobs, each of which will be `judged` or `dropped`; refused when the queue is full."""
+        """Room for so many jobs, each to be `judged` or `dropped`; refused when the queue is full."""
         if self._admitted + jobs > self._bounds.queue:
             raise Refusal(
                 503, f"{self._admitted} of at most {self._bounds.queue} samples are waiting: try again later"
@@ -140,7 +140,7 @@ class Batcher:
         return True
 
     def _outcomes(self, batch: Sequence[_Job]) -> list[Outcome]:
-        """In the thread. A batch that fails is tried again one by one: what breaks it is nobody else's loss."""
+        """In the thread. A batch that fails is tried again one by one: one job breaks no other."""
         rows = self._attempt(torch.cat([job.inputs for job in batch]), batch[0].explain)
         if isinstance(rows, Refusal):
             return [rows] if len(batch) == 1 else [self._attempt(job.inputs, job.explain) for job in batch]

@@ -41,7 +41,7 @@ class Judged(NamedTuple):
 
 
 class Judging(Protocol):
-    """Verdicts on batches: of features (N, D), or of images that `prepare` made, (N, channels, height, width).
+    """Verdicts on batches: of features (N, D), or of images that `prepare` made.
 
     `warm` is called once, before the first batch; `prepare` from several threads; `judge` from one.
     """
@@ -71,7 +71,7 @@ class Judging(Protocol):
 
 
 class JudgingGuard:
-    """A guard, with its model where it knows one: loaded by `warm`, checked as `theodolite score` checks it."""
+    """A guard, with its model where it knows one: `warm` loads it, and it is checked as ever."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""The page of the service and its description for people: two documents, a style and a script, all our own."""
+"""The page of the service and its description for people: documents, style and script, all our own."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib import resources
 
@@ -28,7 +29,7 @@ def page_routes(app: FastAPI) -> APIRouter:
     return router
 
 
-def _serving(name: str, kind: str):  # type: ignore[no-untyped-def]
+def _serving(name: str, kind: str) -> Callable[[], Awaitable[Response]]:
     async def asset() -> Response:
         return Response(_asset(name), media_type=kind)
 

@@ -143,7 +143,7 @@ def rows_in_json(body: bytes, width: int, bounds: Bounds) -> Tensor:
 
 
 def rows_in_npy(body: bytes, width: int, bounds: Bounds) -> Tensor:
-    """The rows of a ``.npy`` file; its header is checked before anything is made of it, and never unpickled."""
+    """The rows of a ``.npy`` file; its header is checked first, and nothing is ever unpickled."""
     try:
         array = array_of_bytes(body, "the body")
     except FormatError as error:

@@ -1,4 +1,4 @@
-"""Bodies are read in pieces, each counted: what is too large, too slow or too much for all is refused early."""
+"""Bodies are read in pieces, each counted: what is too large, too slow or too much is refused early."""
 
 from __future__ import annotations
 

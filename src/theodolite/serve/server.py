@@ -1,4 +1,4 @@
-"""Starting and stopping: an address, an HTTP server on it, and an end at which no accepted request is lost."""
+"""Starting and stopping: an address, an HTTP server on it, and an end that loses no accepted request."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def run(
     # What is too large is refused by its size, whatever Pillow would warn of.
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)
     with listening(host, port) as listener:
-        server = _server(service, entry, access_log)
-        started(_address(listener))
+        server = server_of(service, entry, access_log=access_log)
+        started(address_of(listener))
         asyncio.run(server.serve(sockets=[listener]))
     if service.failure is not None:
         raise service.failure
@@ -58,14 +58,15 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     """A socket that listens; port 0 is any free one."""
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(place[:2], family=family, backlog=1024)  # type: ignore[arg-type]
+        listener = socket.create_server(place[:2], family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise InputError(f"--host {host} --port {port}: {error}. Choose another address or port") from error
     with listener:
         yield listener
 
 
-def _server(service: Service, entry: Access, access_log: bool) -> Server:
+def server_of(service: Service, entry: Access, *, access_log: bool = False) -> Server:
+    """The server, not yet running: `Server.serve` does that, `Server.stop` ends it."""
     bounds = service.bounds
     connections = Connections(bounds.connections, bounds.header_seconds)
     server: Server
@@ -105,7 +106,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn does, but the signal is not raised again afterwards: to stop on request is no failure."""
+        """As uvicorn does, but the signal is not raised again: to stop on request is no failure."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -118,13 +119,14 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Requests that a client has sent when the last connection was taken are read before any is closed."""
+        """What clients had sent when the last connection was taken is read before any is closed."""
         for server in self.servers:
             server.close()
         await asyncio.sleep(_LAST_WORDS)
         await super().shutdown(sockets)
 
 
-def _address(listener: socket.socket) -> str:
+def address_of(listener: socket.socket) -> str:
+    """Where a socket can be reached."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""The triangle behind a verdict, for the page to draw: which boundary is furthest as seen from the ID mean."""
+"""The triangle behind a verdict, for the page to draw: the furthest boundary, seen from the ID mean."""
 
 from __future__ import annotations
 
