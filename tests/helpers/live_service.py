@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import httpx
 import numpy as np
 import torch
 from PIL import Image
 
-from theodolite import Energy, Guard
+from theodolite import Detector, Energy, Guard
 from theodolite.features.checked import checked_capture
 from theodolite.guard import Provenance
 from theodolite.models import load_model
@@ -34,15 +35,14 @@ def features_of_noise() -> torch.Tensor:
     return features
 
 
-def picture_guard(spec: str = MODEL, **description: object) -> Guard:
+def picture_guard(spec: str = MODEL, detector: Detector | None = None, **description: Any) -> Guard:
     """A guard on noise of 8×8 that knows its model, and has it attached."""
     loaded = load_model(spec)
     capture = checked_capture(loaded)
     features, _ = capture(torch.rand(400, 1, SIDE, SIDE, generator=torch.Generator().manual_seed(0)))
     provenance = Provenance.of_model(loaded, capture.layer, orientation="exif")
-    guard = Guard.fit(
-        features, head=capture.head, detector=Energy(), provenance=provenance, **description  # type: ignore[arg-type]
-    )
+    detector = detector or Energy()
+    guard = Guard.fit(features, head=capture.head, detector=detector, provenance=provenance, **description)
     return guard.attach(loaded)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Iterator
@@ -159,8 +160,6 @@ def test_pictures_are_turned_as_their_guard_learnt_them(guard: Guard) -> None:
 
 
 def io_jpeg(image: Any, exif: bytes) -> bytes:
-    import io
-
     file = io.BytesIO()
     image.save(file, "JPEG", quality=95, exif=exif)
     return file.getvalue()
@@ -176,7 +175,9 @@ def test_sixteen_clients_get_their_own_answers(address: str, guard: Guard) -> No
                 seed = 100 * number + turn
                 if turn % 3 == 0:
                     chosen = rows[(seed % 390) : (seed % 390) + 1 + turn % 4]
-                    entries = http.post("/v1/score", content=npy(chosen.numpy()), headers=NPY).json()["results"]
+                    entries = http.post("/v1/score", content=npy(chosen.numpy()), headers=NPY).json()[
+                        "results"
+                    ]
                     samples: list[Any] = [row[None] for row in chosen]
                 else:
                     count = 1 + turn % 3

@@ -115,7 +115,8 @@ class Calibration(nn.Module):
     def _allowed(self, false_alarm_rate: float) -> int:
         """⌊α(n+1)⌋: the rank below which a new score is flagged."""
         check_rate(false_alarm_rate)
-        allowed = math.floor(false_alarm_rate * (len(self) + 1) + 1e-9)
+        # Below 1 it is at most n; the slack, which makes 0.05 · 20 a whole 1, must not lift it above.
+        allowed = min(math.floor(false_alarm_rate * (len(self) + 1) + 1e-9), len(self))
         if allowed < 1:
             enough = math.ceil(1 / false_alarm_rate - 1 - 1e-9)
             raise InputError(

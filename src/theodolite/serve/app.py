@@ -61,6 +61,7 @@ def make_app(
     app.include_router(page_routes(app))
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(Exception, _failed)
     app.add_middleware(Door, access=access or Access(), metrics=service.metrics)
     if access is not None and access.token is not None:
         _declare_token(app)
@@ -157,6 +158,11 @@ async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     told = [f"{'.'.join(map(str, part['loc'][1:]))}: {part['msg']}" for part in error.errors()]
     return JSONResponse({"detail": "; ".join(told)}, 422)
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    """Whatever it was, the server prints it."""
+    return JSONResponse({"detail": "something failed; the service's log says what"}, 500)
 
 
 def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:

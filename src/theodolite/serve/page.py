@@ -9,7 +9,7 @@ from importlib import resources
 from fastapi import APIRouter, FastAPI, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-_KINDS = {"page.css": "text/css", "page.js": "text/javascript"}
+_KINDS = {"mark.svg": "image/svg+xml", "page.css": "text/css", "page.js": "text/javascript"}
 
 
 def page_routes(app: FastAPI) -> APIRouter:
