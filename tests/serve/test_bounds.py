@@ -108,10 +108,10 @@ def test_pixels_in_every_format(address: str, kind: str) -> None:
 
 
 def test_pictures_and_rows_of_a_request(address: str) -> None:
-    refused(address, 413, "more than 3 pictures", files=form(*[png(picture(0))] * 4))
-    refused(address, 413, "51 rows, more than 50", content=npy(np.zeros((51, WIDTH), "f4")), headers=NPY)
+    refused(address, 422, "more than 3 pictures", files=form(*[png(picture(0))] * 4))
+    refused(address, 422, "51 rows, more than 50", content=npy(np.zeros((51, WIDTH), "f4")), headers=NPY)
     rows = b"[%s]" % b",".join([b"[1,1]"] * 51)
-    refused(address, 413, "51 rows", content=b'{"features": %s}' % rows, headers=JSON)
+    refused(address, 422, "51 rows", content=b'{"features": %s}' % rows, headers=JSON)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,8 @@ def test_forms_that_are_something_else(address: str) -> None:
     head = b'--b\r\nContent-Disposition: form-data; name="pictures"; filename="a"\r\n\r\n'
     refused(address, 422, "a field 'file'", files=form(png(picture(0)), field="file"))
     refused(address, 422, "'false_alarm_rate'", files=form(png(picture(0))), data={"false_alarm_rate": "0.1"})
+    text = b'--b\r\nContent-Disposition: form-data; name="pictures"\r\n\r\ncat.jpg\r\n--b--\r\n'
+    refused(address, 422, "a text, not a file", content=text, headers=kind)
     refused(address, 400, "boundary", content=b"", headers={"content-type": "multipart/form-data"})
     refused(address, 400, "cut off", content=head + b"abc", headers=kind)
     refused(address, 400, "cut off", content=b"", headers=kind)

@@ -227,7 +227,7 @@ def test_the_description_is_a_page(address: str) -> None:
     for said in (
         "/v1/score",
         "multipart/form-data",
-        "Too many bytes, pixels",
+        "Too many bytes",
         "/metrics",
         "false_alarm_rate",
     ):

@@ -30,9 +30,9 @@ _WHY = {
     401: "The token is missing or wrong.",
     403: "The Host is not known here, or the Origin is another page's.",
     408: "The body came too slowly.",
-    413: "Too many bytes, pixels, pictures or rows.",
+    413: "Too many bytes, or a picture of too many pixels.",
     415: "A Content-Type that is not taken; pictures, where the guard knows no model.",
-    422: "Features of another width, an unknown field or parameter, a rate that cannot be kept.",
+    422: "Features of another width, too many rows or pictures, an unknown field or parameter.",
     500: "The guard failed on this input.",
     503: "Loading, or too busy: Retry-After says when to try again.",
 }

@@ -27,7 +27,7 @@ _LONGEST_NAME = 255
 class Part(NamedTuple):
     """One picture of a form, by the name that the client gave its file."""
 
-    name: str | None
+    name: str
     content: bytes
 
 
@@ -73,14 +73,14 @@ class _Form:
     _name: bytes = b""
     _value: bytes = b""
     _disposition: bytes = b""
-    _file: str | None = None
+    _file: str = ""
     _content: bytearray = field(default_factory=bytearray)
 
     def begin(self) -> None:
-        self._disposition, self._file, self._content = b"", None, bytearray()
+        self._disposition, self._content = b"", bytearray()
         if len(self.parts) == self.bounds.pictures:
             raise Refusal(
-                413,
+                422,
                 f"the form holds more than {self.bounds.pictures} pictures: send them in several requests",
             )
 
@@ -104,8 +104,12 @@ class _Form:
                 f"the form has a field {name[:80]!r}, which is not known: pictures come in the field "
                 f"{FIELD!r}, everything else in the address (?false_alarm_rate=0.01)",
             )
-        if b"filename" in options:
-            self._file = options[b"filename"].decode("utf-8", "replace")[:_LONGEST_NAME]
+        if b"filename" not in options:
+            raise Refusal(
+                422,
+                f"the field {FIELD!r} holds a text, not a file: give it a file name (curl -F {FIELD}=@FILE)",
+            )
+        self._file = options[b"filename"].decode("utf-8", "replace")[:_LONGEST_NAME]
 
     def data(self, data: bytes, start: int, end: int) -> None:
         if len(self._content) + end - start > self.bounds.picture_bytes:
@@ -165,7 +169,7 @@ def _require_shape(count: int, widths: set[int], width: int, bounds: Bounds) -> 
     if not count:
         raise Refusal(422, "features hold no row")
     if count > bounds.rows:
-        raise Refusal(413, f"features hold {count:,} rows, more than {bounds.rows:,}: send several requests")
+        raise Refusal(422, f"features hold {count:,} rows, more than {bounds.rows:,}: send several requests")
     if widths != {width}:
         found = ", ".join(map(str, sorted(widths)[:3]))
         raise Refusal(422, f"features have width {found}, but the guard was fitted on width {width}")

@@ -150,7 +150,7 @@ class Service:
         return [task.result() for task in tasks]
 
     async def _of_picture(self, index: int, part: Part, asked: Asked, writer: Writer) -> Entry:
-        name = f"picture {index}" if part.name is None else f"picture {index} ({part.name})"
+        name = f"picture {index} ({part.name})"
         coming = True
         try:
             prepared = await self._off_loop(
