@@ -1,4 +1,4 @@
-"""Every bound: what is beyond it is refused with a status and a sentence, and the next request is answered."""
+"""Every bound: what is beyond it is refused with a status and a sentence, and the next one is answered."""
 
 from __future__ import annotations
 

@@ -48,13 +48,8 @@ def page_guard() -> Guard:
 
 
 @pytest.fixture(scope="module")
-def service() -> Service:
-    return Service(judging_of(page_guard()), bounds=Bounds(pixels=10_000))
-
-
-@pytest.fixture(scope="module")
-def address(service: Service) -> Iterator[str]:
-    with live(service) as address:
+def address() -> Iterator[str]:
+    with live(Service(judging_of(page_guard()), bounds=Bounds(pixels=10_000))) as address:
         yield address
 
 
@@ -100,9 +95,7 @@ def saved(folder: Path, name: str, content: bytes) -> Path:
 
 
 @needs_browser
-def test_pictures_get_their_verdict_in_words(
-    chrome: Chrome, address: str, service: Service, tmp_path: Path
-) -> None:
+def test_pictures_get_their_verdict_in_words(chrome: Chrome, address: str, tmp_path: Path) -> None:
     chrome.get(address)
     wait(chrome, "!document.getElementById('drop').hidden")
     about = chrome.find_element("id", "about").text

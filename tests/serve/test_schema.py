@@ -1,4 +1,4 @@
-"""The OpenAPI description is kept: schemathesis makes requests from it, good and bad, against a live service."""
+"""The OpenAPI description is kept: schemathesis makes requests from it, good and bad, for a live service."""
 
 from __future__ import annotations
 
