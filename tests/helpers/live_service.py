@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image
 
@@ -58,7 +59,7 @@ def png(image: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def npy(rows: np.ndarray) -> bytes:  # type: ignore[type-arg]
+def npy(rows: npt.NDArray[Any]) -> bytes:
     file = io.BytesIO()
     np.save(file, rows)
     return file.getvalue()

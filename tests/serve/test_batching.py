@@ -63,8 +63,8 @@ async def ask(
     batcher: Batcher, *numbers: float, explain: bool = False, dtype: torch.dtype = torch.float32
 ) -> list[float]:
     rows = torch.tensor([[number] for number in numbers], dtype=dtype)
-    with batcher.room(1):
-        return [judged.score for judged in await batcher.judged(rows, explain=explain)]
+    with batcher.room(1) as room:
+        return [judged.score for judged in await batcher.judged(room, rows, explain=explain)]
 
 
 def test_what_gathers_while_one_is_judged_is_judged_together() -> None:
@@ -126,13 +126,13 @@ def test_a_batch_waits_for_those_on_their_way_and_for_nobody_else() -> None:
         started = time.monotonic()
         await ask(batcher, 0)
         assert time.monotonic() - started < 2.5, "alone it waits for nobody"
-        with batcher.room(3):
-            early = asyncio.create_task(batcher.judged(torch.tensor([[1.0]]), explain=False))
+        with batcher.room(3) as room:
+            early = asyncio.create_task(batcher.judged(room, torch.tensor([[1.0]]), explain=False))
             await asyncio.sleep(0.1)
-            late = asyncio.create_task(batcher.judged(torch.tensor([[2.0]]), explain=False))
+            late = asyncio.create_task(batcher.judged(room, torch.tensor([[2.0]]), explain=False))
             await asyncio.sleep(0.1)
             assert echo.batches == [[0]]
-            batcher.dropped()  # the third is no picture: there is nobody left to wait for
+            room.expect(-1)  # the third is no picture: there is nobody left to wait for
             await asyncio.gather(early, late)
 
     echo = run(work, Bounds(batch_seconds=5))
@@ -141,9 +141,8 @@ def test_a_batch_waits_for_those_on_their_way_and_for_nobody_else() -> None:
 
 def test_a_batch_does_not_wait_for_ever() -> None:
     async def work(batcher: Batcher, _: Echo) -> None:
-        with batcher.room(2):
-            await batcher.judged(torch.tensor([[1.0]]), explain=False)
-            batcher.dropped()
+        with batcher.room(2) as room:
+            await batcher.judged(room, torch.tensor([[1.0]]), explain=False)
 
     assert run(work, Bounds(batch_seconds=0.05)).batches == [[1]]
 
@@ -171,8 +170,21 @@ def test_the_queue_has_an_end() -> None:
                 pass
             assert refused.value.status == 503
             with batcher.room(1):
-                batcher.dropped(1)
-            batcher.dropped(3)
+                pass
+        started = time.monotonic()
         assert await ask(batcher, 1) == [1]
+        assert time.monotonic() - started < 5, "those who did not come are not waited for"
 
-    run(work, Bounds(queue=4))
+    run(work, Bounds(queue=4, batch_seconds=10))
+
+
+def test_one_who_leaves_while_the_batch_waits_stops_nothing() -> None:
+    async def work(batcher: Batcher, _: Echo) -> None:
+        with batcher.room(2) as room:
+            gone = asyncio.create_task(batcher.judged(room, torch.tensor([[1.0]]), explain=False))
+            await asyncio.sleep(0.05)
+            gone.cancel()
+            await asyncio.sleep(0.3)
+        assert await ask(batcher, 2) == [2]
+
+    assert run(work, Bounds(batch_seconds=0.2)).batches == [[2]]

@@ -258,6 +258,6 @@ def test_bounds_must_be_possible() -> None:
         {"answer_seconds": float("nan")},
     ):
         with pytest.raises(InputError, match=next(iter(wrong))):
-            Bounds(**wrong)  # type: ignore[arg-type]
+            Bounds(**wrong)
     with pytest.raises(InputError, match="at most 178,956,970"):
         Bounds(pixels=10**9)

@@ -74,8 +74,8 @@ def test_pages_of_others_are_refused(local: str, origin: str, status: int) -> No
 
 def test_the_token(tokened: str) -> None:
     guarded = ("/v1/guard", "/v1/score", "/metrics", "/v1/nothing")
-    for header in (None, "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü".encode()):
-        headers = {} if header is None else {"authorization": header}
+    for header in (None, "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"):
+        headers = {} if header is None else {b"authorization": header.encode()}
         for path in guarded:
             answer = httpx.get(tokened + path, headers=headers)
             assert answer.status_code == 401

@@ -134,3 +134,21 @@ def test_a_model_that_cannot_be_loaded_ends_the_service(file: Path) -> None:
         assert not lives(address)
     assert isinstance(service.failure, InputError)
     assert "name it yourself" in str(service.failure)
+
+
+def test_told_to_stop_before_it_has_begun() -> None:
+    """A picture must not be called unreadable because there is no model yet."""
+    service = Service(judging_of(picture_guard()))
+    going = True
+
+    def warm() -> None:
+        while going:
+            time.sleep(0.01)
+
+    service.judging.warm = warm  # type: ignore[method-assign]
+    with live(service, wait=False) as address:
+        service.drain()
+        files = [("pictures", ("a.png", png(picture(0))))]
+        assert httpx.post(f"{address}/v1/score", files=files).status_code == 503
+        assert httpx.get(f"{address}/readyz").json() == {"status": "draining"}
+        going = False

@@ -44,6 +44,18 @@ class _Job:
         return self.inputs.dtype, tuple(self.inputs.shape[1:]), self.explain
 
 
+class Room:
+    """The jobs of one request that are still on their way; those that will not come are not waited for."""
+
+    def __init__(self, batcher: Batcher) -> None:
+        self._batcher = batcher
+        self.expected = 0
+
+    def expect(self, jobs: int) -> None:
+        self.expected += jobs
+        self._batcher.expect(jobs)
+
+
 class Batcher:
     """Gathers jobs and has them judged by ``judge``, in the only thread of ``thread``."""
 
@@ -58,30 +70,32 @@ class Batcher:
         self._changed = asyncio.Event()
 
     @contextmanager
-    def room(self, jobs: int) -> Iterator[None]:
-        """Room for so many jobs, each to be `judged` or `dropped`; refused when the queue is full."""
+    def room(self, jobs: int) -> Iterator[Room]:
+        """Room for so many jobs, which are then expected; refused when the queue is full."""
         if self._admitted + jobs > self._bounds.queue:
             raise Refusal(
                 503, f"{self._admitted} of at most {self._bounds.queue} samples are waiting: try again later"
             )
         self._count(jobs)
-        self._on_their_way += jobs
+        room = Room(self)
+        room.expect(jobs)
         try:
-            yield
+            yield room
         finally:
+            room.expect(-room.expected)
             self._count(-jobs)
 
-    def dropped(self, jobs: int = 1) -> None:
-        """Some of the jobs that there is room for will not come."""
-        self._on_their_way -= jobs
-        self._changed.set()
-
-    async def judged(self, inputs: Tensor, *, explain: bool) -> list[Judged]:
-        """The rows of ``inputs``, judged together with those of others."""
+    async def judged(self, room: Room, inputs: Tensor, *, explain: bool) -> list[Judged]:
+        """The rows of ``inputs``, one of the jobs that there is room for, judged together with others'."""
         job = _Job(inputs, explain, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
-        self.dropped()
+        room.expect(-1)
         return await job.answer
+
+    def expect(self, jobs: int) -> None:
+        """So many more jobs, or fewer, are on their way."""
+        self._on_their_way += jobs
+        self._changed.set()
 
     async def run(self) -> None:
         """Judge batch after batch until cancelled."""
@@ -105,17 +119,20 @@ class Batcher:
 
     async def _gathered(self) -> list[_Job]:
         """The next batch: jobs of the kind of the oldest, at least one, at most as many rows as allowed."""
-        while not (batch := self._next()):
-            await self._until_changed(None)
-        limit = time.monotonic() + self._bounds.batch_seconds
-        while _rows(batch) < self._bounds.batch and self._on_their_way > 0:
-            left = limit - time.monotonic()
-            if left <= 0 or not await self._until_changed(left):
-                break
-            batch = self._next()
-        taken = set(map(id, batch))
-        self._waiting = deque(job for job in self._waiting if id(job) not in taken)
-        return batch
+        while True:
+            while not (batch := self._next()):
+                await self._until_changed(None)
+            limit = time.monotonic() + self._bounds.batch_seconds
+            while batch and _rows(batch) < self._bounds.batch and self._on_their_way > 0:
+                left = limit - time.monotonic()
+                if left <= 0 or not await self._until_changed(left):
+                    break
+                batch = self._next()
+            batch = self._next()  # without those who left meanwhile
+            if batch:
+                taken = set(map(id, batch))
+                self._waiting = deque(job for job in self._waiting if id(job) not in taken)
+                return batch
 
     def _next(self) -> list[_Job]:
         """What would be judged now. Jobs that nobody waits for any more are forgotten."""
@@ -141,9 +158,9 @@ class Batcher:
 
     def _outcomes(self, batch: Sequence[_Job]) -> list[Outcome]:
         """In the thread. A batch that fails is tried again one by one: one job breaks no other."""
-        rows = self._attempt(torch.cat([job.inputs for job in batch]), batch[0].explain)
+        rows = self._attempt(batch)
         if isinstance(rows, Refusal):
-            return [rows] if len(batch) == 1 else [self._attempt(job.inputs, job.explain) for job in batch]
+            return [rows] if len(batch) == 1 else [self._attempt([job]) for job in batch]
         outcomes: list[Outcome] = []
         start = 0
         for job in batch:
@@ -151,14 +168,14 @@ class Batcher:
             start += len(job.inputs)
         return outcomes
 
-    def _attempt(self, inputs: Tensor, explain: bool) -> Outcome:
+    def _attempt(self, batch: Sequence[_Job]) -> Outcome:
         try:
-            rows = self._judge(inputs, explain)
+            rows = self._judge(torch.cat([job.inputs for job in batch]), batch[0].explain)
         except Exception:
-            _logger.exception("a batch of %d could not be judged", len(inputs))
+            _logger.exception("a batch of %d could not be judged", _rows(batch))
             return Refusal(500, "the guard failed on this input; the service's log says why")
-        if len(rows) != len(inputs):
-            _logger.error("%d rows in, %d verdicts out", len(inputs), len(rows))
+        if len(rows) != _rows(batch):
+            _logger.error("%d rows in, %d verdicts out", _rows(batch), len(rows))
             return Refusal(500, "the guard gave another number of verdicts than there were samples")
         return rows
 

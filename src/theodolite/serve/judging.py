@@ -114,8 +114,8 @@ class JudgingGuard:
             self._loaded = self.guard._own_model(*self._named)
             self.guard.to(self._device)
             noise = torch.rand(2, *self._loaded.input_shape, generator=torch.Generator().manual_seed(0))
-            self.judge(noise, explain=True)
-        self.judge(torch.zeros(1, self.width), explain=False)
+            self.judge(noise, explain=False)
+        self.judge(torch.ones(1, self.width), explain=True)
 
     def prepare(self, picture: Image) -> Prepared:
         """As `theodolite score` prepares it, to the bit."""

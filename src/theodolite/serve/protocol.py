@@ -40,7 +40,8 @@ class ImpatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self._among.most:
-            oldest = next(iter(self._among.silent), None)
+            silent = (one for one in self._among.silent if not one.transport.get_write_buffer_size())
+            oldest = next(silent, None)
             if oldest is None:
                 transport.write(_BUSY % (len(_BUSY_BODY), RETRY_AFTER, _BUSY_BODY))
                 transport.close()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..core.errors import InputError, UnreadableImageError
 from .answers import Answer, Entry, Writer, unreadable
-from .batching import Batcher
+from .batching import Batcher, Room
 from .bounds import Bounds
 from .judging import Judging
 from .metrics import Metrics
@@ -47,14 +47,14 @@ class Service:
         self.judging = judging
         self.bounds = bounds or Bounds()
         self.metrics = Metrics()
-        self.status = "loading"
+        self._loaded = self._draining = False
         self.failure: BaseException | None = None
         self._held = Held(self.bounds.waiting_bytes)
         self._threads = threads or max(2, min(8, os.cpu_count() or 1))
 
     @asynccontextmanager
     async def running(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
-        """Load and warm up in the background, judge until the end. ``ended`` is called if loading fails."""
+        """Load and warm up in the background, judge until the end. ``ended`` is called if either fails."""
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="decode")
         one = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._batcher = Batcher(
@@ -64,8 +64,8 @@ class Service:
             self.metrics,
         )
         tasks = [
-            asyncio.create_task(self._load(one, ended)),
-            asyncio.create_task(self._batcher.run()),
+            asyncio.create_task(self._or_end(self._load(one), ended)),
+            asyncio.create_task(self._or_end(self._batcher.run(), ended)),
         ]
         try:
             yield
@@ -77,25 +77,32 @@ class Service:
             for pool in (self._pool, one):
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _load(self, thread: ThreadPoolExecutor, ended: Callable[[], None]) -> None:
+    async def _or_end(self, work: Awaitable[None], ended: Callable[[], None]) -> None:
+        """Without the model, or whatever has batches judged, there is no service."""
         try:
-            await asyncio.get_running_loop().run_in_executor(thread, self.judging.warm)
+            await work
         except Exception as error:
             self.failure = error
             ended()
-            return
-        if self.status == "loading":
-            self.status = "ready"
-            self.metrics.ready(True)
+
+    async def _load(self, thread: ThreadPoolExecutor) -> None:
+        await asyncio.get_running_loop().run_in_executor(thread, self.judging.warm)
+        self._loaded = True
+        self.metrics.ready(not self._draining)
+
+    @property
+    def status(self) -> str:
+        """loading, ready or draining."""
+        return "draining" if self._draining else "ready" if self._loaded else "loading"
 
     def drain(self) -> None:
         """Answer what was accepted, and say that nothing more should come."""
-        self.status = "draining"
+        self._draining = True
         self.metrics.ready(False)
 
     async def score(self, request: Request, asked: Asked) -> bytes:
         """The answer to a request, as JSON; a `Refusal` where there is none."""
-        if self.status == "loading":
+        if not self._loaded:
             raise Refusal(503, "the model is being loaded: try again later")
         rate = self.judging.false_alarm_rate if asked.false_alarm_rate is None else asked.false_alarm_rate
         try:
@@ -130,39 +137,34 @@ class Service:
     async def _of_features(self, body: bytes, kind: str, asked: Asked, writer: Writer) -> list[Entry]:
         parse: Callable[[bytes, int, Bounds], Tensor] = rows_in_json if kind == JSON else rows_in_npy
         rows = await self._off_loop(partial(parse, body, self.judging.width, self.bounds))
-        with self._batcher.room(1):
-            judged = await self._batcher.judged(rows, explain=asked.explain)
+        with self._batcher.room(1) as room:
+            judged = await self._batcher.judged(room, rows, explain=asked.explain)
         return await self._off_loop(
             lambda: [writer.entry(index, None, row) for index, row in enumerate(judged)]
         )
 
     async def _of_pictures(self, body: bytes, content_type: str, asked: Asked, writer: Writer) -> list[Entry]:
         parts = await self._off_loop(partial(pictures_in, body, content_type, self.bounds))
-        with self._batcher.room(len(parts)):
+        with self._batcher.room(len(parts)) as room:
             try:
                 async with asyncio.TaskGroup() as group:
                     tasks = [
-                        group.create_task(self._of_picture(index, part, asked, writer))
+                        group.create_task(self._of_picture(room, index, part, asked, writer))
                         for index, part in enumerate(parts)
                     ]
             except* Refusal as refusals:
                 raise refusals.exceptions[0] from None
         return [task.result() for task in tasks]
 
-    async def _of_picture(self, index: int, part: Part, asked: Asked, writer: Writer) -> Entry:
+    async def _of_picture(self, room: Room, index: int, part: Part, asked: Asked, writer: Writer) -> Entry:
         name = f"picture {index} ({part.name})"
-        coming = True
+        work = partial(prepared_picture, self.judging, part.content, name, self.bounds.pixels)
         try:
-            prepared = await self._off_loop(
-                partial(prepared_picture, self.judging, part.content, name, self.bounds.pixels)
-            )
-            coming = False
-            (judged,) = await self._batcher.judged(prepared.image[None], explain=asked.explain)
+            prepared = await self._off_loop(work)
         except UnreadableImageError as error:
+            room.expect(-1)
             return unreadable(index, part.name, str(error))
-        finally:
-            if coming:
-                self._batcher.dropped()
+        (judged,) = await self._batcher.judged(room, prepared.image[None], explain=asked.explain)
         return writer.entry(index, part.name, judged, prepared.note)
 
     async def _off_loop(self, work: Callable[[], Result]) -> Result:
