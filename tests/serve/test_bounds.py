@@ -6,23 +6,26 @@ import io
 import pickle
 import socket
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 from PIL import Image
+from torch import Tensor
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from live_service import features_of_noise, live, npy, picture, picture_guard, png
-from small_models import DELAY
 from theodolite.core.errors import InputError
 from theodolite.serve import Bounds, Service, judging_of
 from theodolite.serve.bounds import MEBIBYTE
+from theodolite.serve.judging import Judged, Judging
 
 NPY = {"content-type": "application/x-npy"}
 JSON = {"content-type": "application/json"}
@@ -203,39 +206,48 @@ def test_types_and_parameters(address: str) -> None:
         refused(address, 422, said, query, content=body, headers=NPY)
 
 
-def test_a_full_queue_says_when_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While one batch takes its time four others may wait; who comes then is told to come back."""
-    monkeypatch.setenv(DELAY, "0.3")
-    bounds = Bounds(queue=4, batch=1)
+def gated(judging: Judging) -> threading.Event:
+    """From now on batches are judged only once the event is set."""
+    real, may = judging.judge, threading.Event()
+
+    def judge(inputs: Tensor, *, explain: bool) -> list[Judged]:
+        assert may.wait(60)
+        return real(inputs, explain=explain)
+
+    judging.judge = judge  # type: ignore[method-assign]
+    return may
+
+
+def test_a_full_queue_says_when_to_come_back() -> None:
+    """While one batch takes its time three others may wait; who comes then is told to come back."""
     body = form(png(picture(0)))
-    with live(Service(judging_of(picture_guard()), bounds=bounds)) as address, ThreadPoolExecutor(12) as pool:
-        asked = [pool.submit(httpx.post, f"{address}/v1/score", files=body, timeout=20) for _ in range(12)]
-        answers = [future.result() for future in asked]
-        codes = sorted(answer.status_code for answer in answers)
-        assert codes == [200] * 4 + [503] * 8
-        busy = next(answer for answer in answers if answer.status_code == 503)
-        assert busy.headers["retry-after"] == "1"
-        assert "4 of at most 4 samples are waiting" in busy.json()["detail"]
-        more = httpx.post(f"{address}/v1/score", files=form(*[png(picture(0))] * 5), timeout=20)
-        assert more.status_code == 503
-        text = httpx.get(f"{address}/metrics").text
-        assert "theodolite_queue_depth 0.0" in text
-        assert httpx.post(f"{address}/v1/score", files=body, timeout=20).status_code == 200
+    service = Service(judging_of(picture_guard()), bounds=Bounds(queue=4, batch=1, answer_seconds=60))
+    with live(service) as address, ThreadPoolExecutor(12) as pool:
+        may = gated(service.judging)
+        asked = [pool.submit(httpx.post, f"{address}/v1/score", files=body, timeout=60) for _ in range(12)]
+        told = list(islice((future.result() for future in as_completed(asked)), 8))
+        more = httpx.post(f"{address}/v1/score", files=form(*[png(picture(0))] * 5), timeout=60)
+        may.set()
+        assert {answer.status_code for answer in (*told, more)} == {503}
+        assert {answer.headers["retry-after"] for answer in told} == {"1"}
+        assert "4 of at most 4 samples are waiting" in told[0].json()["detail"]
+        assert sorted(future.result().status_code for future in asked) == [200] * 4 + [503] * 8
+        assert httpx.post(f"{address}/v1/score", files=body, timeout=60).status_code == 200
+        assert "theodolite_queue_depth 0.0" in httpx.get(f"{address}/metrics").text
 
 
-def test_an_answer_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    guard = picture_guard()
-    with live(Service(judging_of(guard), bounds=Bounds(answer_seconds=0.2))) as address:
-        monkeypatch.setenv(DELAY, "0.8")
-        late = httpx.post(f"{address}/v1/score", files=form(png(picture(0))), timeout=20)
+def test_an_answer_that_takes_too_long() -> None:
+    body = form(png(picture(0)))
+    service = Service(judging_of(picture_guard()), bounds=Bounds(answer_seconds=0.3))
+    with live(service) as address:
+        may = gated(service.judging)
+        late = httpx.post(f"{address}/v1/score", files=body, timeout=20)
+        may.set()
         assert late.status_code == 503
-        assert "no answer within 0.2 seconds" in late.json()["detail"]
+        assert "no answer within 0.3 seconds" in late.json()["detail"]
         assert late.headers["retry-after"] == "1"
-        monkeypatch.setenv(DELAY, "0")
-        httpx.post(f"{address}/v1/score", files=form(png(picture(0))), timeout=20)
-        while (answer := httpx.post(f"{address}/v1/score", files=form(png(picture(0))))).status_code == 503:
-            pass
-        assert answer.status_code == 200
+        while httpx.post(f"{address}/v1/score", files=body, timeout=20).status_code == 503:
+            pass  # a busy machine
         assert "theodolite_queue_depth 0.0" in httpx.get(f"{address}/metrics").text
 
 
@@ -261,3 +273,7 @@ def test_bounds_must_be_possible() -> None:
             Bounds(**wrong)
     with pytest.raises(InputError, match="at most 178,956,970"):
         Bounds(pixels=10**9)
+
+
+def test_two_refusals_of_one_request_are_one(address: str) -> None:
+    refused(address, 413, "10,000 pixels", files=form(bomb(200, 200), png(picture(0)), bomb(300, 300)))

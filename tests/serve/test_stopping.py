@@ -57,15 +57,23 @@ def served(file: Path, *options: str, **env: str) -> Iterator[tuple[subprocess.P
         process.communicate()
 
 
+def waiting(address: str) -> int:
+    """Requests of two pictures without an answer."""
+    found = re.search(r"^theodolite_queue_depth (\S+)$", httpx.get(f"{address}/metrics").text, re.M)
+    assert found
+    return int(float(found[1])) // 2
+
+
 def test_no_accepted_request_is_lost(file: Path) -> None:
     body = [("pictures", (f"{place}.png", png(picture(place)))) for place in range(2)]
     with (
-        served(file, "--batch-size", "4", **{DELAY: "0.2"}) as (process, address),
+        served(file, "--batch-size", "4", **{DELAY: "0.7"}) as (process, address),
         ThreadPoolExecutor(8) as pool,
     ):
         asked = [pool.submit(httpx.post, f"{address}/v1/score", files=body, timeout=30) for _ in range(8)]
-        while f"queue_depth {2 * 8}.0" not in httpx.get(f"{address}/metrics").text:
-            assert not all(future.done() for future in asked), "they were answered before the signal"
+        while waiting(address) + sum(future.done() for future in asked) < 8:
+            time.sleep(0.01)
+        assert waiting(address) > 1, "they were answered before the signal"
         process.send_signal(signal.SIGTERM)
         answers = [future.result() for future in asked]
         assert [answer.status_code for answer in answers] == [200] * 8

@@ -152,8 +152,8 @@ class Service:
                         group.create_task(self._of_picture(room, index, part, asked, writer))
                         for index, part in enumerate(parts)
                     ]
-            except* Refusal as refusals:
-                raise refusals.exceptions[0] from None
+            except ExceptionGroup as several:
+                raise several.exceptions[0] from several
         return [task.result() for task in tasks]
 
     async def _of_picture(self, room: Room, index: int, part: Part, asked: Asked, writer: Writer) -> Entry:
