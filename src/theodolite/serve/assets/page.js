@@ -27,7 +27,8 @@ async function begin() {
   } catch (error) {
     find("token-form").hidden = error.status !== 401;
     find("about").textContent = error.status === 401 ? "This service is for those who have its token." : "";
-    if (error.status !== 401 || token !== null) problem(error.message);
+    if (error.status !== 401) problem(error.message);
+    else if (token !== null) problem("That is not its token.");
     return;
   }
   find("token-form").hidden = true;
