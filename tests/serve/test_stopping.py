@@ -21,7 +21,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from live_service import MODEL, live, picture, picture_guard, png
 from small_models import DELAY
 from theodolite.core.errors import InputError
-from theodolite.serve import Service, judging_of
+from theodolite.serve import Service, judging_of, run
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 
@@ -142,6 +142,13 @@ def test_a_model_that_cannot_be_loaded_ends_the_service(file: Path) -> None:
         assert not lives(address)
     assert isinstance(service.failure, InputError)
     assert "name it yourself" in str(service.failure)
+
+
+def test_running_ends_with_the_reason(file: Path) -> None:
+    told: list[str] = []
+    with pytest.raises(InputError, match="name it yourself"):
+        run(Service(judging_of(file)), "localhost", 0, started=told.append)
+    assert re.fullmatch(r"http://(127\.0\.0\.1|\[::1\]):\d+", told[0])
 
 
 def test_told_to_stop_before_it_has_begun() -> None:
