@@ -34,7 +34,7 @@ test-minimum: $(MINIMUM)/.installed
 
 # Each script runs, even after one that broke a promise.
 speed: $(PEERS)
-	status=0; for script in speed/*_speed.py "speed/bench_cost.py --scale 0.1"; do \
+	status=0; for script in speed/*_speed.py speed/serve_load.py "speed/bench_cost.py --scale 0.1"; do \
 	  echo "== $$script"; $(BIN)/python $$script || status=1; \
 	done; exit $$status
 

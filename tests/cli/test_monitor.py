@@ -100,7 +100,7 @@ def test_what_does_not_go_with_the_state_is_refused_and_leaves_it(folder: Path, 
     for option, value in (("--alarm", "0.5"), ("--kind", "shiryaev-roberts"), ("--seed", "3")):
         done = monitor(folder, folder / "quiet.csv", "--state", state, option, value)
         assert done.code == 2
-        assert f"{option} {value} does not go with" in done.err
+        assert f"{option[2:]} {value} does not go with" in done.err
     other = run("monitor", "imagenet-lite0", folder / "quiet.csv", "--state", state)
     assert other.code == 2
     assert "the state of a monitor with other calibration scores" in other.err

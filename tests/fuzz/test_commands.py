@@ -1,6 +1,6 @@
 """Command lines of every sort: an answer or one paragraph of ours, never a traceback, never a signal.
 
-All commands but the demo, which trains networks.
+All commands but the demo, which trains networks, and serve, which does not end.
 """
 
 from __future__ import annotations

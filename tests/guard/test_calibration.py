@@ -94,3 +94,8 @@ def test_the_rate_of_one_calibration(count: int, rate: float) -> None:
     assert inside == pytest.approx(0.9, abs=0.05)
     with pytest.raises(InputError, match="level must lie"):
         Calibration(np.arange(30.0)).rate_interval(level=2)
+
+
+def test_a_rate_just_below_one_flags_all_but_the_most_familiar() -> None:
+    calibration = Calibration(np.arange(75.0))
+    assert calibration.threshold(math.nextafter(1, 0)) == 74

@@ -26,11 +26,12 @@ from .monitor import monitor
 from .probe import probe
 from .reproduce import reproduce
 from .score import score
+from .serve import serve
 
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
 COMMANDS = (
     *(detectors, demo, models, extract, probe),
-    *(fit, score, explain, monitor, inspect),
+    *(fit, score, explain, serve, monitor, inspect),
     *(data, bench, reproduce),
 )
 

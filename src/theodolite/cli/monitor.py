@@ -11,7 +11,6 @@ from ..core.errors import InputError
 from ._console import screen
 
 if TYPE_CHECKING:
-    from ..guard import Calibration, Monitor
     from .watching import Watch
 
 _ALARMED = 3
@@ -53,13 +52,14 @@ def monitor(
     ] = False,
 ) -> None:
     """Watch a stream of scores for drift, with a bound on false alarms however long it is."""
+    from ..guard import Monitor
     from ..guard.storage import read_guard
     from .watching import Watch
 
     if output is not None and output.suffix.lower() not in _FIGURES:
         raise InputError(f"{output}: figures are written as {', '.join(_FIGURES)}, not {output.suffix!r}")
     parts = read_guard(guard)
-    watched = _monitor(parts.calibration, state, alarm, kind, seed)
+    watched = Monitor.resumed(parts.calibration, state, alarm=alarm, kind=kind, seed=seed)
     if reset:
         watched.reset()
     watch = Watch(watched, parts.calibration, parts.false_alarm_rate, state, screen())
@@ -85,23 +85,3 @@ def _draw(watch: Watch, path: Path) -> None:
         title=f"{monitor.seen:,} samples, {monitor.kind}, alarm {monitor.alarm:g}",
     )
     save(figure, path.with_name(path.name.removesuffix(path.suffix)), suffixes=(path.suffix,))
-
-
-def _monitor(
-    calibration: Calibration, state: Path | None, alarm: float | None, kind: str | None, seed: int | None
-) -> Monitor:
-    """A new monitor, or the one in the state; what is asked for must be what it is."""
-    from ..guard import Monitor
-    from ..guard.martingale import MARTINGALE
-
-    if state is None or not state.exists():
-        return Monitor(calibration, alarm=alarm, kind=kind or MARTINGALE, seed=seed or 0)
-    known = Monitor.load(state, calibration)
-    asked = {"--alarm": (alarm, known.alarm), "--kind": (kind, known.kind), "--seed": (seed, known.seed)}
-    for option, (wanted, has) in asked.items():
-        if wanted is not None and wanted != has:
-            raise InputError(
-                f"{option} {wanted} does not go with {state}, which was begun with {has}: leave it out, or "
-                f"begin a new state"
-            )
-    return known

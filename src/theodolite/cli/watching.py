@@ -10,13 +10,13 @@ import numpy as np
 from rich.console import Console
 
 from ..guard import Calibration, Monitor
+from ..guard.calibration import flagged
 from ..guard.martingale import MARTINGALE
 from ..report.evidence import Trace, odds_text
 from ..report.score_streams import STANDARD_INPUT, StreamRow, read_stream, scores_of
 from ._console import say
 
 _ROWS = 1_024
-_ROUNDING = 1e-12
 # Rows of standard input do not come again: what they gave is written so often.
 _KEPT_EVERY = 1_000
 
@@ -55,7 +55,7 @@ class Watch:
 
     def _take(self, rows: list[StreamRow]) -> None:
         scores, p_values = scores_of(rows, self.calibration)
-        self.flagged += int((p_values <= self.rate + _ROUNDING).sum())
+        self.flagged += sum(flagged(p_value, self.rate) for p_value in p_values.tolist())
         self.judged += int((~np.isnan(p_values)).sum())
         self.unproven += sum(row.p_value is None for row in rows) - int(np.isnan(scores).sum())
         before, was_quiet = self.monitor.seen, self.monitor.alarmed_at is None

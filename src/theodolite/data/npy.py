@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,15 @@ def mapped_array(path: Path) -> Stack:
         size = _size(file, path)
         _require_size(path, size, path.stat().st_size - file.tell())
         array: Stack = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
+
+
+def array_of_bytes(content: bytes, name: str) -> Stack:
+    """The array of a ``.npy`` file that came as bytes; refused unless it is as large as its header says."""
+    with _readable(name), io.BytesIO(content) as file:
+        _require_size(name, _size(file, name), len(content) - file.tell())
+        file.seek(0)
+        array: Stack = npy.read_array(file, allow_pickle=False)
         return array
 
 
@@ -97,13 +107,13 @@ def _member(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
     return archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
 
 
-def _size(file: IO[bytes], path: Path) -> int:
+def _size(file: IO[bytes], path: Path | str) -> int:
     """The bytes that must follow the header of an array, at which the file then stands."""
     shape, dtype = _form(file, path)
     return math.prod(shape) * dtype.itemsize
 
 
-def _form(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+def _form(file: IO[bytes], path: Path | str) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     """Shape and dtype in the header of an array."""
     version = npy.read_magic(file)
     if version not in _READERS:
@@ -118,7 +128,7 @@ def _form(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype[np.gen
     return shape, dtype
 
 
-def _require_size(path: Path, promised: int, found: int) -> None:
+def _require_size(path: Path | str, promised: int, found: int) -> None:
     if promised != found:
         raise FormatError(
             f"{path} is damaged: its header promises {_bytes(promised)}, but {found:,} bytes follow"
@@ -135,14 +145,14 @@ def _start(path: Path) -> bytes:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _readable(path: Path | str) -> Iterator[None]:
     """Readers of damaged headers raise almost anything; what matters is which file it was."""
     try:
         yield
     except TheodoliteError:
         raise
     except Exception as error:
-        if not path.exists():
+        if isinstance(path, Path) and not path.exists():
             raise InputError(f"{path} does not exist") from error
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         raise FormatError(

@@ -107,7 +107,7 @@ def _decoded(opened: Callable[[], BinaryIO], name: str) -> Image.Image:
     except MemoryError:
         raise
     except Exception as error:
-        raise UnreadableImageError.of(name, _reason(error)) from error
+        raise UnreadableImageError.of(name, why_unreadable(error)) from error
 
 
 def plain(image: Image.Image) -> Image.Image:
@@ -217,7 +217,8 @@ def _channels_last(values: npt.NDArray[np.generic], name: str) -> npt.NDArray[np
     )
 
 
-def _reason(error: Exception) -> str:
+def why_unreadable(error: Exception) -> str:
+    """What a decoder's error says of a picture, in a few words."""
     if isinstance(error, FileNotFoundError):
         return "the file does not exist"
     if type(error).__name__ == "UnidentifiedImageError":

@@ -44,10 +44,16 @@ class Standing(NamedTuple):
     nowhere: Tensor
 
 
+def flagged(p_value: float, false_alarm_rate: float) -> bool:
+    """Whether a sample of this p-value is flagged, for whoever has nothing but the two numbers."""
+    return p_value < 1 and p_value <= false_alarm_rate * (1 + _ROUNDING)
+
+
 def require_enough(false_alarm_rate: float, count: int) -> int:
     """⌊α(n+1)⌋, the highest rank that is flagged; refused where there is none."""
     check_rate(false_alarm_rate)
-    allowed = math.floor(false_alarm_rate * (count + 1) + _ROUNDING)
+    # Below 1 it is at most n; the slack, which makes 0.05 · 20 a whole 1, must not lift it above.
+    allowed = min(math.floor(false_alarm_rate * (count + 1) + _ROUNDING), count)
     if allowed < 1:
         enough = math.ceil(1 / false_alarm_rate - 1 - _ROUNDING)
         raise InputError(
@@ -106,7 +112,7 @@ class Calibration(nn.Module):
     def flags(self, standing: Standing, rate: Tensor) -> Tensor:
         """True where p ≤ ``rate``, a float64 scalar: rank ≤ ⌊rate · (n + 1)⌋; and where there is no score."""
         allowed = torch.floor(rate * (standing.among + 1) + _ROUNDING)
-        return standing.nowhere | (standing.rank <= allowed)
+        return standing.nowhere | (standing.rank <= torch.minimum(allowed, standing.among))
 
     def standing(self, scores: Tensor, predicted: Tensor) -> Standing:  # noqa: ARG002
         """Where scores, on the calibration's device, stand among those of calibration."""

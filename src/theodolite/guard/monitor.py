@@ -171,6 +171,29 @@ class Monitor:
         monitor._unscorable, monitor._alarmed_at = said.unscorable, said.alarmed_at
         return monitor
 
+    @classmethod
+    def resumed(
+        cls,
+        calibration: Calibration,
+        state: Path | None,
+        *,
+        alarm: float | None = None,
+        kind: str | None = None,
+        seed: int | None = None,
+    ) -> Self:
+        """The monitor in the file ``state``, if it is there, else a new one; what is asked for must be so."""
+        if state is None or not state.exists():
+            return cls(calibration, alarm=alarm, kind=kind or MARTINGALE, seed=seed or 0)
+        known = cls.load(state, calibration)
+        asked = {"alarm": (alarm, known.alarm), "kind": (kind, known.kind), "seed": (seed, known.seed)}
+        for name, (wanted, has) in asked.items():
+            if wanted is not None and wanted != has:
+                raise InputError(
+                    f"{name} {wanted} does not go with {state}, which was begun with {has}: leave it out, or "
+                    f"begin a new state"
+                )
+        return known
+
     def __repr__(self) -> str:
         state = "no alarm" if self.alarmed_at is None else f"alarm at sample {self.alarmed_at:,}"
         return (
