@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from .picture_compare import LevelGraph, compare_levels, compare_pictures
 from .program_file import ProgramRunner, program_bytes
 from .quiet import quiet
 from .real import Check
-from .record import FORMAT, Compared, ExportRecord, StoredCalibration, Versions
+from .record import FEATURES, FORMAT, Compared, ExportRecord, StoredCalibration, Versions
+from .rows import unrest
 from .subjects import Subject, subject_of
 from .translations import OPSET
 
@@ -160,7 +162,8 @@ def _record(guard: ModelJudge, subject: Subject, opset: int | None) -> ExportRec
 
 
 def _compared(guard: ModelJudge, subject: Subject, run: Runner) -> list[Compared]:
-    comparison = Comparison(run, guard.calibration)
+    rows = partial(unrest, guard) if subject.takes == FEATURES else None
+    comparison = Comparison(run, guard.calibration, rows)
     return [
         comparison.on(case.name, case.inputs, case.expected)
         if isinstance(case.inputs, Tensor)

@@ -22,6 +22,8 @@ from ..provenance import Provenance
 
 FORMAT = "theodolite-export/1"
 FEATURES, IMAGES, PICTURES = "features", "images", "pictures"
+# What inputs are called that the caller named.
+REAL = "real"
 # Under this name the description lies in a file: an entry of the metadata, or a file of the archive.
 ENTRY = "theodolite.json"
 
@@ -73,7 +75,8 @@ class Compared:
 
     ``score_difference`` is the largest, relative to the score or to the median calibration score, whichever is
     larger; ``ranks`` the most places that a p-value moved among the calibration scores; ``verdicts`` and
-    ``classes`` count rows that came out otherwise because scores, or logits, tied.
+    ``classes`` count rows that came out otherwise because scores, or logits, tied. ``beyond`` counts those off by more
+    than the tolerance, because their score moves as far when the input does in its last digit.
     """
 
     inputs: str
@@ -82,6 +85,7 @@ class Compared:
     ranks: int
     verdicts: int = 0
     classes: int = 0
+    beyond: int = 0
 
 
 @dataclass(frozen=True)

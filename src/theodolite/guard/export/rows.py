@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from ..judge import Judge
 
 _SEED = 0
+_DIGIT, _TRIALS = 2.0**-24, 8
 _SCALES = (0.03, 0.3, 1.0, 3.0, 30.0)
 _DRAWS, _BANK_ROWS, _IMAGES = 32, 64, 6
 # Buffers of detectors that hold ID features or their mean.
@@ -33,6 +36,19 @@ def made_rows(judge: Judge) -> Mapping[str, Tensor]:
             len(chosen), judge.width, generator=generator
         ) * torch.rand(len(chosen), 1, generator=generator).round()
     return {**sets, "not finite": _spoilt(draws[2][:8])}
+
+
+def unrest(judge: Judge, rows: Tensor) -> npt.NDArray[np.floating]:
+    """By how much scores move when every feature moves by its last digit in float32, worked in float64."""
+    generator = torch.Generator().manual_seed(_SEED)
+    exact = rows.double()
+    # Zeros too: which of several equal features are the largest ones, a shaping decides as it likes.
+    least = _DIGIT**2 * exact.abs().amax(dim=1, keepdim=True)
+    score, moved = judge.detector.score(exact), []
+    for _ in range(_TRIALS):
+        steps = torch.randn(2, *exact.shape, generator=generator, dtype=exact.dtype)
+        moved.append(judge.detector.score(exact * (1 + _DIGIT * steps[0]) + least * steps[1]))
+    return torch.stack([(one - score).abs() for one in moved]).amax(dim=0).numpy()
 
 
 def made_images(shape: tuple[int, int, int]) -> Mapping[str, Tensor]:

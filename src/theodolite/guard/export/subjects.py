@@ -19,10 +19,9 @@ from ..verdicts import FLAG, Verdicts
 from .graph import GuardGraph, graph_of
 from .pixels import PixelGraph, why_outside
 from .real import Check, real_images, real_pictures, real_rows
-from .record import FEATURES, IMAGES, PICTURES, Preprocessing
+from .record import FEATURES, IMAGES, PICTURES, REAL, Preprocessing
 from .rows import made_images, made_pictures, made_rows
 
-REAL = "real"
 _SIDES = ("rows", "height", "width")
 
 
