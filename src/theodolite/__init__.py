@@ -37,10 +37,12 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .features import train_probe as train_probe
     from .guard import Calibration as Calibration
     from .guard import Ensemble as Ensemble
+    from .guard import ExportedGuard as ExportedGuard
     from .guard import Guard as Guard
     from .guard import PathVerdict as PathVerdict
     from .guard import Verdicts as Verdicts
     from .guard import fit_guard as fit_guard
+    from .guard import load_exported as load_exported
     from .models import LoadedModel as LoadedModel
     from .models import load_model as load_model
     from .reference import Head as Head
@@ -66,7 +68,16 @@ _HOMES = {
     "detectors.shaping": ("ASHB", "ASHP", "ASHS", "ReAct", "Scale"),
     "evaluation": ("Evaluation", "auroc", "evaluate", "fpr_at_tpr"),
     "features": ("Capture", "ExtractionSettings", "FeatureStore", "Running", "extract", "train_probe"),
-    "guard": ("Calibration", "Ensemble", "Guard", "PathVerdict", "Verdicts", "fit_guard"),
+    "guard": (
+        "Calibration",
+        "Ensemble",
+        "ExportedGuard",
+        "Guard",
+        "PathVerdict",
+        "Verdicts",
+        "fit_guard",
+        "load_exported",
+    ),
     "models": ("LoadedModel", "load_model"),
     "reference": ("Head", "Needs", "Reference"),
     "report.documents": ("write_files",),

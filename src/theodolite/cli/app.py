@@ -17,6 +17,7 @@ from .bench import bench
 from .data import data
 from .demo import demo
 from .detectors import detectors
+from .export import export
 from .extract import extract
 from .fit import fit
 from .inspect import inspect
@@ -26,7 +27,7 @@ from .reproduce import reproduce
 from .score import score
 
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
-COMMANDS = (detectors, demo, models, extract, probe, fit, score, inspect, data, bench, reproduce)
+COMMANDS = (detectors, demo, models, extract, probe, fit, score, export, inspect, data, bench, reproduce)
 
 app = typer.Typer(
     name="theodolite",

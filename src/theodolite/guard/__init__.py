@@ -3,6 +3,8 @@
 from .by_class import ClassCalibration
 from .calibration import Calibration
 from .ensemble import Ensemble
+from .export import Exported, ExportRecord
+from .exported import ExportedGuard, load_exported
 from .fitting import FittedGuard, fit_guard
 from .guard import Guard
 from .provenance import Provenance
@@ -13,11 +15,15 @@ __all__ = [
     "Calibration",
     "ClassCalibration",
     "Ensemble",
+    "ExportRecord",
+    "Exported",
+    "ExportedGuard",
     "FittedGuard",
     "Guard",
     "PathVerdict",
     "Provenance",
     "Verdicts",
     "fit_guard",
+    "load_exported",
     "ready_made",
 ]

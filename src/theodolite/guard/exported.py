@@ -1,7 +1,7 @@
 """An exported guard, read back: verdicts by onnxruntime, or by PyTorch, without the guard's own parts.
 
-    guard = load_exported("guard.onnx")
-    verdicts = guard.verdicts(features)        # or images, or pictures: whatever the file takes
+guard = load_exported("guard.onnx")
+verdicts = guard.verdicts(features)        # or images, or pictures: whatever the file takes
 """
 
 from __future__ import annotations

@@ -223,7 +223,13 @@ class Guard(ModelJudge):
         not written. `load_exported` reads it.
         """
         return export_guard(
-            self, path, takes=takes, with_preprocessing=with_preprocessing, check=check, model=model, weights=weights
+            self,
+            path,
+            takes=takes,
+            with_preprocessing=with_preprocessing,
+            check=check,
+            model=model,
+            weights=weights,
         )
 
     def _parts(self, head: Head | None) -> GuardParts:

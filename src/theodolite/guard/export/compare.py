@@ -49,7 +49,9 @@ class Comparison:
         found = _columns(self.run, given)
         right = {column: torch.as_tensor(values).numpy() for column, values in expected._asdict().items()}
         known = ~np.isnan(right["score"])
-        self._require(np.array_equal(np.isnan(found["score"]), ~known), name, "which rows have a score", found, right)
+        self._require(
+            np.array_equal(np.isnan(found["score"]), ~known), name, "which rows have a score", found, right
+        )
         self._require_own_verdicts(name, given, found)
         tied = self._tied_classes(name, found, right) & known
         here = known & ~tied
@@ -84,7 +86,9 @@ class Comparison:
         rates = [rate for rate in _OTHER_RATES if rate > self.calibration.smallest_p_value]
         some = given[:7]
         for rate in rates:
-            at_rate = self.calibration.flags(standing, torch.tensor(rate, dtype=torch.float64)).numpy()[: len(some)]
+            at_rate = self.calibration.flags(standing, torch.tensor(rate, dtype=torch.float64)).numpy()[
+                : len(some)
+            ]
             flags = self.run(some, rate)["is_ood"]
             self._require(np.array_equal(flags, at_rate), name, f"a verdict at the rate {rate}", found, found)
         everything = self.run(some, self.calibration.smallest_p_value / 2)["is_ood"]
@@ -126,14 +130,24 @@ class Comparison:
             passed = scores[(scores >= ends[0]) & (scores <= ends[1])]
             spread = float(passed.max() - passed.min())
             tie = spread <= _TIE * max(abs(ends[0]), abs(ends[1]))
-            self._require(tie, name, f"the rank among the calibration scores, by {moved[row]},", found, right, row)
+            self._require(
+                tie, name, f"the rank among the calibration scores, by {moved[row]},", found, right, row
+            )
         return moved
 
     def _require(
-        self, holds: bool, name: str, what: str, found: dict[str, Array], right: dict[str, Array], row: int | None = None
+        self,
+        holds: bool,
+        name: str,
+        what: str,
+        found: dict[str, Array],
+        right: dict[str, Array],
+        row: int | None = None,
     ) -> None:
         if not holds:
-            raise ExportError(columns_differ(name, what, row if row is not None else _first(found, right), found, right))
+            raise ExportError(
+                columns_differ(name, what, row if row is not None else _first(found, right), found, right)
+            )
 
 
 def _columns(run: Runner, given: Array) -> dict[str, Array]:

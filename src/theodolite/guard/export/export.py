@@ -93,9 +93,11 @@ def require_small_bank(guard: ModelJudge) -> None:
             )
 
 
-def recorded(graph: nn.Module, inputs: tuple[Tensor, ...], free: Sequence[int]) -> torch.export.ExportedProgram:
+def recorded(
+    graph: nn.Module, inputs: tuple[Tensor, ...], free: Sequence[int]
+) -> torch.export.ExportedProgram:
     """The graph as PyTorch records it, the ``free`` sides of its first input of any length."""
-    sides = {side: torch.export.Dim.DYNAMIC for side in free}
+    sides = dict.fromkeys(free, torch.export.Dim.DYNAMIC)
     shapes = (sides, *([None] * (len(inputs) - 1)))
     try:
         with quiet(), untouched(graph):

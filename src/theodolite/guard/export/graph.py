@@ -42,7 +42,12 @@ class GuardGraph(nn.Module):
     def forward(self, inputs: Tensor, false_alarm_rate: Tensor) -> tuple[Tensor, ...]:
         features = self._features(inputs if self.pixels is None else self.pixels(inputs))
         verdicts = self.judge.graph(features, false_alarm_rate)
-        columns = (verdicts.predicted, verdicts.score, verdicts.p_value, as_tensor(verdicts.is_ood, "is_ood") | self._not_promised(false_alarm_rate))
+        columns = (
+            verdicts.predicted,
+            verdicts.score,
+            verdicts.p_value,
+            as_tensor(verdicts.is_ood, "is_ood") | self._not_promised(false_alarm_rate),
+        )
         if self.judge.head is None:
             return columns
         return (self.judge.head(as_float(features)), *columns)

@@ -53,7 +53,9 @@ def compare_levels(pixels: PixelGraph, levels: Levels, pictures: Sequence[Image.
             f"are allowed: leave out --with-preprocessing. Nothing was written"
         )
     share = 100 * other / max(1, count)
-    return f"resized pixels differ from Pillow's by at most {worst} of 255 levels, {share:.2g} % of them at all"
+    return (
+        f"resized pixels differ from Pillow's by at most {worst} of 255 levels, {share:.2g} % of them at all"
+    )
 
 
 def compare_pictures(
@@ -75,7 +77,9 @@ def compare_pictures(
         tied = other[row] and LOGITS in found and _near(found[LOGITS][row], int(right["predicted"][row]))
         if (other[row] and not tied) or apart[row] > SCORES or (changed[row] and moved[row] > 1):
             raise ExportError(columns_differ(name, "a picture's verdict", row, found, right))
-    return Compared(name, len(apart), float(apart.max()), int(moved.max()), int(changed.sum()), int(other.sum()))
+    return Compared(
+        name, len(apart), float(apart.max()), int(moved.max()), int(changed.sum()), int(other.sum())
+    )
 
 
 def as_bytes(picture: Image.Image) -> Array:

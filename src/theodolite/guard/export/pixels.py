@@ -62,9 +62,7 @@ class PixelGraph(nn.Module):
 
     def _resized(self, planes: Tensor, height: int, width: int) -> Tensor:
         mode = self.recipe.interpolation
-        return functional.interpolate(
-            planes, (height, width), mode=mode, align_corners=False, antialias=True
-        )
+        return functional.interpolate(planes, (height, width), mode=mode, align_corners=False, antialias=True)
 
 
 def _middle(spare: int) -> int:

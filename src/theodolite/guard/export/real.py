@@ -70,4 +70,6 @@ def real_images(check: Check | None) -> Tensor | None:
 
 
 def _no_model() -> LoadedModel:
-    raise InputError("check holds pictures, but the graph takes features: name features, or leave out --from features")
+    raise InputError(
+        "check holds pictures, but the graph takes features: name features, or leave out --from features"
+    )

@@ -128,5 +128,7 @@ class ExportRecord:
             raise FormatError(f"{name} has format {found!r}; expected {FORMAT}: export the guard again")
         record = from_plain(cls, said, f"the description in {name}")
         if record.takes not in (FEATURES, IMAGES, PICTURES):
-            raise FormatError(f"{name} takes {record.takes!r}, which is not known here: export the guard again")
+            raise FormatError(
+                f"{name} takes {record.takes!r}, which is not known here: export the guard again"
+            )
         return record

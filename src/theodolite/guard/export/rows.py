@@ -28,13 +28,21 @@ def made_rows(judge: Judge) -> Mapping[str, Tensor]:
     toward = _toward_classes(judge, generator) * length * judge.width**0.5
     draws = [centre + scale * (length * noise + toward) for scale in _SCALES]
     far = torch.cat([centre + factor * draws[2][:8] for factor in (1e3, 1e6, 1e15, 1e25)])
-    sets = {"random": torch.cat(draws), "far out": far, "nearly degenerate": _edges(judge, centre, length, noise)}
+    sets = {
+        "random": torch.cat(draws),
+        "far out": far,
+        "nearly degenerate": _edges(judge, centre, length, noise),
+    }
     bank = dict(judge.detector.named_buffers()).get("bank")
     if bank is not None and bank.ndim == 2 and bank.shape[1] == judge.width:
         chosen = torch.randperm(len(bank), generator=generator)[:_BANK_ROWS]
-        sets["of the bank"] = bank[chosen].float() + 0.1 * length * torch.randn(
-            len(chosen), judge.width, generator=generator
-        ) * torch.rand(len(chosen), 1, generator=generator).round()
+        sets["of the bank"] = (
+            bank[chosen].float()
+            + 0.1
+            * length
+            * torch.randn(len(chosen), judge.width, generator=generator)
+            * torch.rand(len(chosen), 1, generator=generator).round()
+        )
     return {**sets, "not finite": _spoilt(draws[2][:8])}
 
 
@@ -121,7 +129,9 @@ def _tied(judge: Judge, rows: Tensor) -> Tensor:
     normal = weight[best[:, 0]] - weight[best[:, 1]]
     gap = judge.head(rows.double()).gather(1, best).diff(dim=1).neg()
     step = gap / normal.square().sum(dim=1, keepdim=True).clamp_min(1e-12)
-    off = torch.tensor([1.0, 1 - 1e-3, 1 - 1e-5, 1 - 1e-7], dtype=torch.float64).repeat(len(rows))[: len(rows), None]
+    off = torch.tensor([1.0, 1 - 1e-3, 1 - 1e-5, 1 - 1e-7], dtype=torch.float64).repeat(len(rows))[
+        : len(rows), None
+    ]
     return (rows.double() - off * step * normal).float()
 
 

@@ -184,7 +184,9 @@ def subject_of(
         raise InputError(f"a graph takes {FEATURES} or {IMAGES}, got {takes!r}")
     if takes == FEATURES:
         if with_preprocessing:
-            raise InputError("preprocessing is of pictures, and the graph takes features: leave one of them out")
+            raise InputError(
+                "preprocessing is of pictures, and the graph takes features: leave one of them out"
+            )
         return features_subject(guard, check)
     if guard.model is None:
         guard._own_model(model, weights)
