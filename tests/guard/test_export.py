@@ -20,7 +20,13 @@ from theodolite.guard.export import translations as translations_module
 ort = pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
 pytest.importorskip("onnxscript", reason="pip install 'theodolite[onnx]'")
 
-SHAPED = ["ora+react:80", "fdbd?metric=mahalanobis+ash-s:90", "energy+ash-b:65", "msp+ash-p:60", "mds+scale:85"]
+SHAPED = [
+    "ora+react:80",
+    "fdbd?metric=mahalanobis+ash-s:90",
+    "energy+ash-b:65",
+    "msp+ash-p:60",
+    "mds+scale:85",
+]
 VARIANTS = ["ora?centre=predicted", "ora?metric=mahalanobis&aggregate=mean"]
 PROGRAMS = ["relative-energy", "ora+react:80", "knn"]
 ONE_RANK = 1.0
@@ -114,7 +120,13 @@ def test_rows_and_rates_that_have_no_answer(problem: Problem, tmp_path: Path) ->
     assert_same(Verdicts(*(column[others] for column in (predicted, score, p_value, is_ood))), guard,
                 problem.test[others])  # fmt: skip
     smallest = 1 / (len(guard.calibration) + 1)
-    for rate, promised in ((smallest, True), (0.99 * smallest, False), (0.0, False), (np.nan, False), (1, False)):
+    for rate, promised in (
+        (smallest, True),
+        (0.99 * smallest, False),
+        (0.0, False),
+        (np.nan, False),
+        (1, False),
+    ):
         given = {"features": problem.test.numpy(), "false_alarm_rate": np.array(rate, dtype=np.float64)}
         (flagged,) = session.run(["is_ood"], given)
         assert flagged.all() != promised
@@ -124,7 +136,9 @@ def test_a_graph_that_differs_is_not_written(
     problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(translations_module, "_TERMS", 3)  # an arctangent of four digits
-    with pytest.raises(ExportError, match=r"differs from PyTorch in the score .*row \d+.*Nothing was written"):
+    with pytest.raises(
+        ExportError, match=r"differs from PyTorch in the score .*row \d+.*Nothing was written"
+    ):
         fit("ora", problem).export(tmp_path / "guard.onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -157,7 +171,7 @@ def test_a_bank_that_is_too_large(problem: Problem, tmp_path: Path, monkeypatch:
 
 def test_what_cannot_be_asked_for(problem: Problem, tmp_path: Path) -> None:
     guard = fit("msp", problem)
-    with pytest.raises(InputError, match="must end in .onnx or .pt2"):
+    with pytest.raises(InputError, match=r"must end in \.onnx or \.pt2"):
         guard.export(tmp_path / "guard.tflite")
     with pytest.raises(InputError, match="preprocessing is of pictures"):
         guard.export(tmp_path / "guard.onnx", with_preprocessing=True)

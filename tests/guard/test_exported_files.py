@@ -162,8 +162,8 @@ def test_the_command_and_inspect(guard: Guard, tmp_path: Path) -> None:
     guard.save(tmp_path / "guard.safetensors")
     np.save(tmp_path / "real.npy", clusters(50, 4)[0].numpy())
     wide = {"COLUMNS": "200"}
-    done = run("export", tmp_path / "guard.safetensors", tmp_path / "guard.onnx", "--check", tmp_path / "real.npy",
-               env=wide)  # fmt: skip
+    stored, real = tmp_path / "guard.safetensors", tmp_path / "real.npy"
+    done = run("export", stored, tmp_path / "guard.onnx", "--check", real, env=wide)
     assert done.code == 0, done.err
     assert "nearly degenerate" in done.out
     assert "the guard knows no model: the graph takes features" in done.out
@@ -173,6 +173,6 @@ def test_the_command_and_inspect(guard: Guard, tmp_path: Path) -> None:
     assert "exported guard" in shown.out
     assert "cat | dog | eel | fox | gnu" in shown.out
     assert "50 real: scores within" in shown.out
-    refused = run("export", tmp_path / "guard.safetensors", tmp_path / "x.onnx", "--from", "images", env=wide)
+    refused = run("export", stored, tmp_path / "x.onnx", "--from", "images", env=wide)
     assert refused.code == 2
     assert "does not know its model" in refused.err

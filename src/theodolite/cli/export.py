@@ -1,4 +1,4 @@
-"""`theodolite export`: a guard as one graph for other runtimes, compared with PyTorch before it is written."""
+"""`theodolite export`: a guard as one graph for other runtimes, compared with PyTorch first."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def export(
     size = done.path.stat().st_size
     say(
         console,
-        f"{done.path}: {size:,} bytes; takes {record.takes} {_shape(record)}, gives {', '.join(record.outputs)}",
+        f"{done.path}: {size:,} bytes; takes {record.takes} {_shape(record)}, gives "
+        f"{', '.join(record.outputs)}",
     )
 
 

@@ -111,7 +111,8 @@ def _exported_facts(name: str) -> Facts:
         else getattr(known, "model", None) or getattr(known, "source", ""),
         **({} if prepared is None else {"preprocessing": _prepared_fact(prepared)}),
         "compared": [
-            f"{one.rows} {one.inputs}: scores within {one.score_difference:.1e}, p-values within {one.ranks} ranks"
+            f"{one.rows} {one.inputs}: scores within {one.score_difference:.1e}, p-values within "
+            f"{one.ranks} ranks"
             for one in record.compared
         ],
         "written by": f"theodolite {record.versions.theodolite}, torch {record.versions.torch}{opset}",

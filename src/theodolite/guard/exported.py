@@ -70,8 +70,8 @@ class ExportedGuard:
     ) -> Verdicts:
         """Verdicts on what the file takes: features (N, D), prepared images (N, channels, H, W), or pictures.
 
-        Pictures are bytes (N, H, W, 3) of one size. A list of PIL pictures, of any sizes, is good for files of
-        images and of pictures alike. Rows with NaN or infinity are flagged as unscorable, or with
+        Pictures are bytes (N, H, W, 3) of one size. A list of PIL pictures, of any sizes, is good for files
+        of images and of pictures alike. Rows with NaN or infinity are flagged as unscorable, or with
         ``unscorable="raise"`` an error that names them.
         """
         check_unscorable(unscorable)
@@ -144,13 +144,14 @@ class ExportedGuard:
         if not right or not right_type or 0 in values.shape:
             sides = ", ".join("N" if side == 0 else str(size or "any") for side, size in enumerate(shape))
             raise InputError(
-                f"inputs have shape {tuple(values.shape)} and dtype {values.dtype}, expected {self.takes} ({sides}) of "
-                f"{'uint8' if bytes_expected else 'float32'}"
+                f"inputs have shape {tuple(values.shape)} and dtype {values.dtype}, expected {self.takes} "
+                f"({sides}) of {'uint8' if bytes_expected else 'float32'}"
             )
         if bytes_expected and max(values.shape[1:3]) > _LONGEST * min(values.shape[1:3]):
             raise InputError(
-                f"inputs are pictures of {values.shape[2]} × {values.shape[1]} pixels: more than {_LONGEST} times as "
-                f"long as wide, of which the guard's own preprocessing takes the middle. Crop them first"
+                f"inputs are pictures of {values.shape[2]} × {values.shape[1]} pixels: more than {_LONGEST} "
+                "times as long as wide, of which the guard's own preprocessing takes the middle. Crop them "
+                "first"
             )
         return values if bytes_expected else values.to(torch.float32)
 
@@ -158,8 +159,8 @@ class ExportedGuard:
 def load_exported(path: str | Path, *, trust: bool = False, threads: int | None = None) -> ExportedGuard:
     """A guard that `Guard.export` wrote: ``.onnx`` with onnxruntime, ``.pt2`` with PyTorch.
 
-    To open a ``.pt2`` file PyTorch runs what lies in it, so that the caller must ``trust`` it. An ``.onnx`` file is
-    data; one that was changed after the export is refused. ``threads`` bounds those of onnxruntime.
+    To open a ``.pt2`` file PyTorch runs what lies in it, so that the caller must ``trust`` it. An ``.onnx``
+    file is data; one that was changed after the export is refused. ``threads`` bounds those of onnxruntime.
     """
     place = Path(path)
     if place.suffix.lower() != ".pt2":
@@ -167,8 +168,8 @@ def load_exported(path: str | Path, *, trust: bool = False, threads: int | None 
         return ExportedGuard(record, OnnxRunner(content, record, threads=threads))
     if not trust:
         raise InputError(
-            f"{place} is a program of torch.export, and PyTorch runs code that such a file may hold when it opens it. "
-            f"If it is your own: load_exported(path, trust=True). An .onnx file needs no trust"
+            f"{place} is a program of torch.export, and PyTorch runs code that such a file may hold when it "
+            "opens it. If it is your own: load_exported(path, trust=True). An .onnx file needs no trust"
         )
     content, record = read_program(place)
     return ExportedGuard(record, ProgramRunner(content, record))

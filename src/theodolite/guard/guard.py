@@ -215,12 +215,13 @@ class Guard(ModelJudge):
         model: str | None = None,
         weights: str | Path | None = None,
     ) -> Exported:
-        """Write one graph for other runtimes, ``.onnx`` or ``.pt2``, with score, calibration and verdict inside.
+        """Write one graph for other runtimes, ``.onnx`` or ``.pt2``, with score, calibration and verdict
+        inside.
 
         It ``takes`` prepared ``"images"`` where the guard has or knows its model, else ``"features"``;
         ``with_preprocessing`` pictures in bytes, where a graph can prepare them. The graph is compared with
-        PyTorch on made inputs and on real ones, ``check``: a path, features, images or pictures. One that differs is
-        not written. `load_exported` reads it.
+        PyTorch on made inputs and on real ones, ``check``: a path, features, images or pictures. One that
+        differs is not written. `load_exported` reads it.
         """
         return export_guard(
             self,

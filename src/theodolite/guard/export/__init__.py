@@ -1,4 +1,4 @@
-"""Guards as files for other runtimes: one graph with model, score and calibration inside, ONNX or torch.export."""
+"""Guards as files for other runtimes: one graph, ONNX or torch.export, with everything inside."""
 
 from .export import Exported, export_guard
 from .real import Check

@@ -34,8 +34,8 @@ _OTHER_RATES = (0.2, 0.5)
 class Comparison:
     """A graph that shall give the verdicts of a guard with this calibration.
 
-    ``unrest`` says of inputs by how much their scores move when the inputs move in their last digit. No float32
-    computation is nearer than that, ours no more than the graph's. Real inputs are not excused by it.
+    ``unrest`` says of inputs by how much their scores move when the inputs move in their last digit. No
+    float32 computation is nearer than that, ours no more than the graph's. Real inputs are not excused by it.
     """
 
     run: Runner
@@ -183,6 +183,6 @@ def columns_differ(name: str, what: str, row: int, found: dict[str, Array], righ
         return ", ".join(f"{column} {side[column][row]!s}" for column in columns)
 
     return (
-        f"the exported graph differs from PyTorch in {what} (inputs: {name}, row {row}): it says {said(found)}; "
-        f"PyTorch says {said(right)}. Nothing was written"
+        f"the exported graph differs from PyTorch in {what} (inputs: {name}, row {row}): it says "
+        f"{said(found)}; PyTorch says {said(right)}. Nothing was written"
     )

@@ -87,9 +87,10 @@ def require_small_bank(guard: ModelJudge) -> None:
         if name == "bank" and buffer.numel() > BANK_ENTRIES:
             rows = math.prod(buffer.shape[:-1])
             raise ExportError(
-                f"the bank of {guard.detector.record.title} has {rows:,} rows of width {buffer.shape[-1]:,}; a graph "
-                f"compares each input with all of them, and takes at most {BANK_ENTRIES // buffer.shape[-1]:,}. Fit "
-                f"with a smaller bank (fraction=…), or choose a score that is a formula"
+                f"the bank of {guard.detector.record.title} has {rows:,} rows of width "
+                f"{buffer.shape[-1]:,}; a graph compares each input with all of them, and takes at most "
+                f"{BANK_ENTRIES // buffer.shape[-1]:,}. Fit with a smaller bank (fraction=…), or choose a "
+                "score that is a formula"
             )
 
 
@@ -107,8 +108,8 @@ def recorded(
     except Exception as error:  # a model of somebody else's may do what no graph can
         said = " ".join(str(error).split())[:300]
         raise ExportError(
-            f"PyTorch cannot record the guard's model as a graph ({type(error).__name__}: {said}). Export the guard "
-            f"alone, --from features, and the model in the way that is known to work for it"
+            f"PyTorch cannot record the guard's model as a graph ({type(error).__name__}: {said}). Export "
+            "the guard alone, --from features, and the model in the way that is known to work for it"
         ) from error
 
 
@@ -136,8 +137,8 @@ def _translated(program: torch.export.ExportedProgram, names: tuple[str, ...], s
     except Exception as error:  # operations without a translation
         said = " ".join(str(error).split())[:300]
         raise ExportError(
-            f"the graph has no translation to ONNX ({type(error).__name__}: {said}). Export as .pt2, or the guard "
-            f"alone, --from features"
+            f"the graph has no translation to ONNX ({type(error).__name__}: {said}). Export as .pt2, or the "
+            "guard alone, --from features"
         ) from error
 
 

@@ -24,8 +24,8 @@ class GuardGraph(nn.Module):
     """A guard as a function of tensors: the columns of its verdicts, after the logits where it has a head.
 
     ``capture`` is of the guard's model where it takes images; ``pixels`` makes images of pictures. An image
-    with NaN or infinity is unscorable, whatever the model makes of it. A graph cannot refuse a rate that so few
-    calibration scores cannot promise: it flags everything then, which is noticed.
+    with NaN or infinity is unscorable, whatever the model makes of it. A graph cannot refuse a rate that so
+    few calibration scores cannot promise: it flags everything then, which is noticed.
     """
 
     def __init__(self, judge: Judge, capture: Capture | None, pixels: PixelGraph | None) -> None:
@@ -64,7 +64,7 @@ class GuardGraph(nn.Module):
 
 
 def graph_of(guard: ModelJudge, capture: Capture | None, pixels: PixelGraph | None = None) -> GuardGraph:
-    """The graph of a guard, without the guard's own hold on a model: a file of features has no model in it."""
+    """The graph of a guard. It holds a model where it has a capture of one, and no other."""
     bare = copy.copy(guard)
     bare._modules = {**guard._modules, "model": None}
     bare._capture = None

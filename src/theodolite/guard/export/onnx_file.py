@@ -1,7 +1,7 @@
 """ONNX files: a guard's graph translated and sealed, and the way back.
 
-A seal, the digest of all bytes before it, is the file's last entry of metadata. Protocol buffers may be read one
-after the other as one, so that to any reader it is an entry like the others.
+A seal, the digest of all bytes before it, is the file's last entry of metadata. Protocol buffers may be read
+one after the other as one, so that to any reader it is an entry like the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def require_onnx() -> None:
 
 
 def translated(program: torch.export.ExportedProgram, names: tuple[str, ...], axes: tuple[str, ...]) -> Any:
-    """An exported program as an ONNX model: ``names`` of its input and its outputs, ``axes`` of free sides."""
+    """A program as an ONNX model: ``names`` of its input and outputs, ``axes`` of its free sides."""
     takes, *outputs = names
     inputs = [takes, RATE][: len(program.graph_signature.user_inputs)]
     with quiet():
@@ -82,8 +82,8 @@ def read_onnx(path: Path) -> tuple[bytes, ExportRecord]:
     seal = len(_sealed(b""))
     if content[-seal:] != _sealed(content[:-seal]):
         raise FormatError(
-            f"{path} is not an exported guard, or has been changed since: theodolite export wrote and compared "
-            f"another file. Export the guard again"
+            f"{path} is not an exported guard, or has been changed since: theodolite export wrote and "
+            "compared another file. Export the guard again"
         )
     model = _import("onnx").ModelProto()
     try:

@@ -1,7 +1,7 @@
 """A graph with the preprocessing inside, beside Pillow: the levels of pixels, then the verdicts.
 
-The graph resizes bytes as Pillow does, in arithmetic of its own. A level of 255 here and there moves a score by far
-more than rounding does; how far is measured and recorded.
+The graph resizes bytes as Pillow does, in arithmetic of its own. A level of 255 here and there moves a score
+by far more than rounding does; how far is measured and recorded.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def compare_levels(pixels: PixelGraph, levels: Levels, pictures: Sequence[Image.
         worst, other, count = max(worst, int(apart.max())), other + int((apart > 0).sum()), count + apart.size
     if worst > LEVELS:
         raise ExportError(
-            f"resized inside the graph, pixels differ from Pillow's by up to {worst} levels of 255, at most {LEVELS} "
-            f"are allowed: leave out --with-preprocessing. Nothing was written"
+            f"resized inside the graph, pixels differ from Pillow's by up to {worst} levels of 255, at most "
+            f"{LEVELS} are allowed: leave out --with-preprocessing. Nothing was written"
         )
     share = 100 * other / max(1, count)
     return (
@@ -61,7 +61,7 @@ def compare_levels(pixels: PixelGraph, levels: Levels, pictures: Sequence[Image.
 def compare_pictures(
     name: str, run: Runner, pictures: Sequence[Image.Image], expected: Verdicts, calibration: Calibration
 ) -> Compared:
-    """Verdicts on pictures of any size, each alone: same class and verdict, and a score within a hundredth."""
+    """Verdicts on pictures of any size: the same class and verdict, a score within a hundredth."""
     parts = [run(as_bytes(picture), None) for picture in pictures]
     found = {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
     right = {column: torch.as_tensor(values).numpy() for column, values in expected._asdict().items()}

@@ -1,7 +1,7 @@
 """Preprocessing inside a graph: uint8 pictures as they were decoded to the tensor that the network takes.
 
-The resize is the graph's own, on bytes: Pillow's method in other arithmetic. It differs from Pillow's by a level of 255
-here and there; `compare` measures where and how far.
+The resize is the graph's own, on bytes: Pillow's method in other arithmetic. It differs from Pillow's by a
+level of 255 here and there; `compare` measures where and how far.
 """
 
 from __future__ import annotations

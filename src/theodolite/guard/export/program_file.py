@@ -1,7 +1,7 @@
 """Files of `torch.export` (.pt2): the same graph for PyTorch alone.
 
-To open one, PyTorch unpickles and evaluates what lies in it: `torch.load(weights_only=False)`, expressions as text.
-A file from somebody else can run anything. Its description is read without any of that.
+To open one, PyTorch unpickles and evaluates what lies in it: `torch.load(weights_only=False)`, expressions as
+text. A file from somebody else can run anything. Its description is read without any of that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Silence while others record, translate and read graphs: notes about their own work are no news for a user."""
+"""Silence while others record, translate and read graphs: what they note is no news for a user."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def real_images(check: Check | None) -> Tensor | None:
     images = as_tensor(check, "check").cpu()
     if images.ndim != 4 or len(images) == 0 or not images.is_floating_point():
         raise InputError(
-            f"check has shape {tuple(images.shape)} and dtype {images.dtype}, expected prepared images (N, channels, "
-            f"height, width) of floats, as the model takes them"
+            f"check has shape {tuple(images.shape)} and dtype {images.dtype}, expected prepared images (N, "
+            "channels, height, width) of floats, as the model takes them"
         )
     return images.float()
 

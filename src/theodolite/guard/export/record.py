@@ -30,7 +30,7 @@ ENTRY = "theodolite.json"
 
 @dataclass(frozen=True)
 class StoredCalibration:
-    """The calibration's scores, lowest first, float64 in base64; by class with the classes predicted for them."""
+    """The scores, lowest first, float64 in base64; by class with the classes predicted for them."""
 
     count: int
     scores: str
@@ -58,8 +58,9 @@ class StoredCalibration:
 class Preprocessing:
     """How pictures become the images that the model takes.
 
-    ``inside`` the graph, or before it. ``pixels`` are the parts in numbers, None where the model's own way, ``name``,
-    has other ones. With ``orientation`` pictures are turned as EXIF says first; a graph never does that.
+    ``inside`` the graph, or before it. ``pixels`` are the parts in numbers, None where the model's own way,
+    ``name``, has other ones. With ``orientation`` pictures are turned as EXIF says first; a graph never does
+    that.
     """
 
     inside: bool
@@ -73,10 +74,10 @@ class Preprocessing:
 class Compared:
     """The graph's verdicts beside PyTorch's on ``rows`` inputs of a kind.
 
-    ``score_difference`` is the largest, relative to the score or to the median calibration score, whichever is
-    larger; ``ranks`` the most places that a p-value moved among the calibration scores; ``verdicts`` and
-    ``classes`` count rows that came out otherwise because scores, or logits, tied. ``beyond`` counts those off by more
-    than the tolerance, because their score moves as far when the input does in its last digit.
+    ``score_difference`` is the largest, relative to the score or to the median calibration score, whichever
+    is larger; ``ranks`` the most places that a p-value moved among the calibration scores; ``verdicts`` and
+    ``classes`` count rows that came out otherwise because scores, or logits, tied. ``beyond`` counts those
+    off by more than the tolerance, because their score moves as far when the input does in its last digit.
     """
 
     inputs: str

@@ -1,4 +1,4 @@
-"""Made inputs that a graph is compared on: ordinary ones, far ones, and those at the edge of what has a score."""
+"""Made inputs that a graph is compared on: ordinary, far out, and at the edge of having a score."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _toward_classes(judge: Judge, generator: torch.Generator) -> Tensor:
 
 
 def _edges(judge: Judge, centre: Tensor, length: float, noise: Tensor) -> Tensor:
-    """Zeros, the mean and rows a breath from it, equal entries, tiny ones, one unit alone, ties of two classes."""
+    """Zeros, the mean and rows a breath from it, equal, tiny and lone entries, ties of two classes."""
     rows = [
         torch.zeros(1, judge.width),
         centre[None],

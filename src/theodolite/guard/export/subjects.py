@@ -27,7 +27,7 @@ _SIDES = ("rows", "height", "width")
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs of a kind and what PyTorch says of them. Pictures of sizes of their own are compared one by one."""
+    """Inputs of a kind and what PyTorch says of them; PIL pictures are compared one by one."""
 
     name: str
     inputs: Tensor | Sequence[Image.Image]
@@ -65,7 +65,7 @@ def features_subject(guard: ModelJudge, check: Check | None) -> Subject:
 
 
 def images_subject(guard: ModelJudge, check: Check | None, *, inside: bool) -> Subject:
-    """A graph of prepared images, or with the preprocessing ``inside`` of pictures, where graphs can do it."""
+    """A graph of prepared images, or of pictures, with the preprocessing ``inside`` where it can be."""
     capture = guard._own_capture(_model_of(guard))
     pictures, images = real_pictures(guard, check), real_images(check)
     preprocessing = preprocessing_of(guard, inside=inside)
@@ -130,8 +130,8 @@ def _model_of(guard: ModelJudge) -> torch.nn.Module:
     home = next(model.parameters(), None)
     if home is not None and (home.dtype != torch.float32 or home.device.type != "cpu"):
         raise ExportError(
-            f"the guard's model is of {home.dtype} on {home.device}: graphs are recorded and compared in float32 "
-            f"on the CPU. Move it there, and fit the guard on it as it is then"
+            f"the guard's model is of {home.dtype} on {home.device}: graphs are recorded and compared in "
+            "float32 on the CPU. Move it there, and fit the guard on it as it is then"
         )
     return model
 
@@ -142,8 +142,8 @@ def _input_shape(guard: ModelJudge, images: Tensor | None) -> tuple[int, int, in
         return channels, height, width
     if guard.loaded is None:
         raise InputError(
-            "the size of the images is not known of a model in memory: pass check=, a batch of prepared images "
-            "(N, channels, height, width) as the model takes them"
+            "the size of the images is not known of a model in memory: pass check=, a batch of prepared "
+            "images (N, channels, height, width) as the model takes them"
         )
     return guard.loaded.input_shape
 
@@ -151,7 +151,8 @@ def _input_shape(guard: ModelJudge, images: Tensor | None) -> tuple[int, int, in
 def _prepared(loaded: LoadedModel | None, pictures: Sequence[Image.Image]) -> Tensor:
     if loaded is None:
         raise InputError(
-            "the guard cannot prepare pictures: attach(model, preprocess=…), or pass prepared images as check="
+            "the guard cannot prepare pictures: attach(model, preprocess=…), or pass prepared images as "
+            "check="
         )
     return torch.stack([loaded.preprocess(picture) for picture in pictures])
 

@@ -12,8 +12,8 @@ Value: TypeAlias = Any  # of onnxscript, which has no types to import where it i
 # The smallest that has an antialiased resize; PyTorch's own translations are written for it.
 OPSET = 18
 
-# Each halving of an angle brings its tangent t, at most 1, below half of itself; then t² < 0.01, and so many terms of
-# the series leave less than the rounding of float64.
+# Each halving of an angle brings its tangent t, at most 1, below half of itself; then t² < 0.01, and so many
+# terms of the series leave less than the rounding of float64.
 _HALVINGS, _TERMS = 3, 9
 _INT64, _DOUBLE = 7, 11
 _RESIZE = {"_upsample_bilinear2d_aa": "linear", "_upsample_bicubic2d_aa": "cubic"}
