@@ -135,7 +135,7 @@ def test_rows_and_rates_that_have_no_answer(problem: Problem, tmp_path: Path) ->
 def test_a_graph_that_differs_is_not_written(
     problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translations_module, "_TERMS", 3)  # an arctangent of four digits
+    monkeypatch.setattr(translations_module, "_TERMS", 1)  # an arctangent of three digits
     with pytest.raises(
         ExportError, match=r"differs from PyTorch in the score .*row \d+.*Nothing was written"
     ):

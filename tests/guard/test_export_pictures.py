@@ -64,7 +64,7 @@ def images() -> Tensor:
 def guard(images: Tensor) -> Guard:
     model = Net().eval()
     capture = th.Capture(model)
-    train, known = images[:200].split(50), images[200:].split(50)
+    train, known = torch.split(images[:200], 50), torch.split(images[200:], 50)
     fitted = Guard.fit(
         capture.over(list(train)), head=capture.head, calibration=capture.over(list(known)), detector="energy"
     )
@@ -83,7 +83,7 @@ def test_images_through_the_model(guard: Guard, images: Tensor, tmp_path: Path) 
     found, right = loaded.verdicts(new), guard.verdicts(new)
     np.testing.assert_array_equal(found.is_ood, torch.as_tensor(right.is_ood).numpy())
     np.testing.assert_array_equal(found.predicted, torch.as_tensor(right.predicted).numpy())
-    np.testing.assert_allclose(found.score, torch.as_tensor(right.score).numpy(), rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(found.score), torch.as_tensor(right.score).numpy(), rtol=1e-5)
     assert torch.equal(loaded.prepare(new[0]), PIXELS(new[0]))
     said = json.loads((tmp_path / "guard.preprocess.json").read_text())
     assert (said["inside"], said["pixels"]["resize"], said["pixels"]["mean"]) == (False, 28, [0.5, 0.4, 0.3])
@@ -114,9 +114,11 @@ def test_pictures_with_the_preprocessing_inside(guard: Guard, tmp_path: Path, su
         new = pictures(12, seed=4, side=side)
         found, right = loaded.verdicts(new), guard.verdicts(new)
         np.testing.assert_array_equal(found.predicted, torch.as_tensor(right.predicted).numpy())
-        np.testing.assert_allclose(found.p_value, torch.as_tensor(right.p_value).numpy(), atol=0.05)
+        np.testing.assert_allclose(
+            np.asarray(found.p_value), torch.as_tensor(right.p_value).numpy(), atol=0.05
+        )
         together = loaded.verdicts(np.stack([np.asarray(picture) for picture in new]))
-        np.testing.assert_allclose(together.score, found.score, rtol=1e-5)
+        np.testing.assert_allclose(np.asarray(together.score), np.asarray(found.score), rtol=1e-5)
     with pytest.raises(InputError, match=r"expected pictures \(N, any, any, 3\) of uint8"):
         loaded.verdicts(np.zeros((1, 24, 24, 3), dtype=np.float32))
     with pytest.raises(InputError, match="more than 16 times as long as wide"):

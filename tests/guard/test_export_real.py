@@ -87,5 +87,7 @@ def test_the_imagenet_guard_on_pictures(lite: Guard, tmp_path: Path) -> None:
         found = exported.verdicts(pictures)
         np.testing.assert_array_equal(found.predicted, torch.as_tensor(right.predicted).numpy())
         np.testing.assert_array_equal(found.is_ood, torch.as_tensor(right.is_ood).numpy())
-        np.testing.assert_allclose(found.score, torch.as_tensor(right.score).numpy(), rtol=tolerance)
+        np.testing.assert_allclose(
+            np.asarray(found.score), torch.as_tensor(right.score).numpy(), rtol=tolerance
+        )
     assert 0 < int(np.asarray(found.is_ood).sum()) < len(pictures)

@@ -56,7 +56,7 @@ class Comparison:
         tied = self._tied_classes(name, found, right) & known
         here = known & ~tied
         difference, beyond = self._differences(found, right, here), 0
-        for row in np.flatnonzero(difference > self.tolerance):
+        for row in np.flatnonzero(difference > self.tolerance).tolist():
             apart = abs(float(found["score"][row]) - float(right["score"][row]))
             excused = self.unrest is not None and name != REAL
             if excused and self.unrest is not None:
@@ -105,7 +105,7 @@ class Comparison:
     def _tied_classes(self, name: str, found: dict[str, Array], right: dict[str, Array]) -> Array:
         """Rows of another class; only where the two logits are the same but for rounding."""
         other = found["predicted"] != right["predicted"]
-        for row in np.flatnonzero(other):
+        for row in np.flatnonzero(other).tolist():
             logits = found.get(LOGITS)
             classes = [int(found["predicted"][row]), int(right["predicted"][row])]
             near = logits is not None and min(classes) >= 0
@@ -124,7 +124,7 @@ class Comparison:
             for side in (found, right)
         ]
         moved = np.where(here, np.abs(rank[0] - rank[1]), 0)
-        for row in np.flatnonzero(moved > 1):
+        for row in np.flatnonzero(moved > 1).tolist():
             ends = sorted(float(side["score"][row]) for side in (found, right))
             scores = self.calibration.scores
             passed = scores[(scores >= ends[0]) & (scores <= ends[1])]

@@ -34,6 +34,7 @@ class GuardGraph(nn.Module):
         self.capture = capture
         self.model = None if capture is None else capture.model
         self.pixels = pixels
+        self._lowest_rate = judge.calibration.smallest_p_value * (1 - ROUNDING)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -41,20 +42,15 @@ class GuardGraph(nn.Module):
 
     def forward(self, inputs: Tensor, false_alarm_rate: Tensor) -> tuple[Tensor, ...]:
         features = self._features(inputs if self.pixels is None else self.pixels(inputs))
-        verdicts = self.judge.graph(features, false_alarm_rate)
-        columns = (
-            verdicts.predicted,
-            verdicts.score,
-            verdicts.p_value,
-            as_tensor(verdicts.is_ood, "is_ood") | self._not_promised(false_alarm_rate),
-        )
+        said = self.judge.graph(features, false_alarm_rate)
+        *columns, is_ood = (as_tensor(column, name) for name, column in said._asdict().items())
+        columns.append(is_ood | self._not_promised(false_alarm_rate))
         if self.judge.head is None:
-            return columns
+            return tuple(columns)
         return (self.judge.head(as_float(features)), *columns)
 
     def _not_promised(self, rate: Tensor) -> Tensor:
-        lowest = self.judge.calibration.smallest_p_value
-        return torch.logical_not((rate >= lowest * (1 - ROUNDING)) & (rate < 1))
+        return torch.logical_not((rate >= self._lowest_rate) & (rate < 1))
 
     def _features(self, inputs: Tensor) -> Tensor:
         if self.capture is None:

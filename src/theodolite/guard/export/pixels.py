@@ -54,7 +54,7 @@ class PixelGraph(nn.Module):
         if resize is None:
             return self._resized(planes, size, size)
         height, width = planes.shape[2], planes.shape[3]
-        shorter = torch.sym_min(height, width)
+        shorter = torch.sym_min(height, width)  # type: ignore[no-untyped-call]
         height, width = resize * height // shorter, resize * width // shorter
         planes = self._resized(planes, height, width)
         top, left = _middle(height - size), _middle(width - size)

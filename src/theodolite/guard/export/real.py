@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import torch
 from PIL.Image import Image
 from torch import Tensor
@@ -36,29 +37,25 @@ def real_rows(guard: ModelJudge, check: Check | None) -> Tensor | None:
         reader.accept_code_change = guard.accept_code_change
         parts = [batch.features for batch in reader.read([str(check)]) if batch.features is not None]
         return torch.cat(parts).float()
-    if isinstance(check, Tensor) or not isinstance(check, Sequence):
+    if isinstance(check, Tensor | np.ndarray):
         return as_matrix(check, "check", guard.width, f"the guard was fitted on {guard.width}").float()
     raise InputError("check holds pictures, but the graph takes features: pass an array (N, D) or its path")
 
 
 def real_pictures(guard: ModelJudge, check: Check | None) -> list[Image]:
     """Pictures, upright where the guard's are; of a folder with more a sample. None of an array of images."""
-    if check is None or isinstance(check, Tensor):
-        return []
     if isinstance(check, str | Path):
         source = sample_of(open_source(check), _PICTURES)
-        check = [as_picture(source[index].image) for index in range(len(source))]
-    if not isinstance(check, Sequence):
-        return []
+        pictures = [as_picture(source[index].image) for index in range(len(source))]
+    else:
+        pictures = list(check) if isinstance(check, list | tuple) else []
     turns = guard.provenance is not None and guard.provenance.turns
-    return [upright(plain(picture)) if turns else plain(picture) for picture in check]
+    return [upright(plain(picture)) if turns else plain(picture) for picture in pictures]
 
 
 def real_images(check: Check | None) -> Tensor | None:
     """Prepared images (N, channels, height, width), where the check is an array."""
-    if check is None or isinstance(check, str | Path):
-        return None
-    if isinstance(check, Sequence) and not isinstance(check, Tensor):
+    if not isinstance(check, Tensor | np.ndarray):
         return None
     images = as_tensor(check, "check").cpu()
     if images.ndim != 4 or len(images) == 0 or not images.is_floating_point():

@@ -102,7 +102,8 @@ def _toward_classes(judge: Judge, generator: torch.Generator) -> Tensor:
     if judge.head is None:
         return torch.zeros(_DRAWS, judge.width)
     classes = torch.randint(judge.head.classes, (_DRAWS,), generator=generator)
-    return torch.nn.functional.normalize(judge.head.weight.float()[classes], dim=1)
+    toward: Tensor = torch.nn.functional.normalize(judge.head.weight.float()[classes], dim=1)
+    return toward
 
 
 def _edges(judge: Judge, centre: Tensor, length: float, noise: Tensor) -> Tensor:
@@ -129,10 +130,9 @@ def _tied(judge: Judge, rows: Tensor) -> Tensor:
     normal = weight[best[:, 0]] - weight[best[:, 1]]
     gap = judge.head(rows.double()).gather(1, best).diff(dim=1).neg()
     step = gap / normal.square().sum(dim=1, keepdim=True).clamp_min(1e-12)
-    off = torch.tensor([1.0, 1 - 1e-3, 1 - 1e-5, 1 - 1e-7], dtype=torch.float64).repeat(len(rows))[
-        : len(rows), None
-    ]
-    return (rows.double() - off * step * normal).float()
+    short = torch.tensor([0.0, 1e-3, 1e-5, 1e-7], dtype=torch.float64).repeat(len(rows))[: len(rows), None]
+    moved: Tensor = rows.double() - (1 - short) * step * normal
+    return moved.float()
 
 
 def _spoilt(rows: Tensor) -> Tensor:

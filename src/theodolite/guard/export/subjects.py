@@ -106,8 +106,8 @@ def preprocessing_of(guard: ModelJudge, *, inside: bool) -> Preprocessing:
     loaded = guard.loaded
     orientation = None if guard.provenance is None else guard.provenance.orientation
     if loaded is None:
-        note = "the guard has its model in memory, and not what prepares pictures for it"
-        return Preprocessing(False, None, None, orientation, note)
+        unknown = "the guard has its model in memory, and not what prepares pictures for it"
+        return Preprocessing(False, None, None, orientation, unknown)
     pixels = known_pixels(loaded)
     reason = why_outside(pixels)
     note = reason if inside and reason is not None else None

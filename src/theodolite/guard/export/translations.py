@@ -21,7 +21,9 @@ _RESIZE = {"_upsample_bilinear2d_aa": "linear", "_upsample_bicubic2d_aa": "cubic
 
 def translations() -> dict[Any, Callable[..., Value]]:
     """The table for `torch.onnx.export`."""
-    from onnxscript import opset18 as op
+    from onnxscript import opset18
+
+    op: Any = opset18  # its types are of values, and what is put together here is a graph
 
     aten = torch.ops.aten
 
