@@ -30,6 +30,29 @@ def test_false_alarms_keep_the_promise_and_noise_is_caught() -> None:
     assert torch.equal(torch.as_tensor(fresh.is_ood), torch.as_tensor(fresh.p_value) <= 0.05)
 
 
+@pytest.mark.parametrize(("shaping", "products"), [(None, 1), ("react:90", 2)])
+def test_class_and_score_come_from_one_product_with_the_head(
+    shaping: str | None, products: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the score looks at shaped features, or float32 has no room for the logits."""
+    features, labels = clusters(1_000, 0)
+    guard = Guard.fit(features, labels, head=head(), detector=ORA(shaping=shaping))
+    calls: list[int] = []
+    plain = Head.logits
+
+    def counted(self: Head, rows: Tensor) -> Tensor:
+        calls.append(len(rows))
+        return plain(self, rows)
+
+    monkeypatch.setattr(Head, "logits", counted)
+    verdicts = guard.verdicts(features[:50])
+    assert calls == [50] * products
+    expected = guard.detector.score(features[:50])
+    torch.testing.assert_close(torch.as_tensor(verdicts.score), expected, rtol=1e-6, atol=0)
+    vast = torch.full((1, WIDTH), 3e38)
+    assert torch.isfinite(torch.as_tensor(guard.verdicts(vast).score)).all(), "worked again in float64"
+
+
 def test_the_false_alarm_rate_can_be_chosen_at_the_verdict() -> None:
     guard = fitted()
     rows = clusters(2_000, 1)[0]

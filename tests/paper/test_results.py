@@ -15,6 +15,7 @@ import pytest
 from command_server import run as command
 from theodolite.core.errors import FormatError, InputError
 from theodolite.paper import Context, Need, RunStudy, experiments, items, read_study, resolve
+from theodolite.paper.experiments.class_alarms import ByClass
 from theodolite.paper.experiments.false_alarms import FalseAlarms
 from theodolite.paper.experiments.literature import OE_TOLERANCE, Checks
 from theodolite.paper.experiments.mnist import Distances
@@ -31,6 +32,7 @@ EXACT = {
     "shaping": tuple(f"shaping-{folder}" for folder in FOLDERS),
     "angles": tuple(f"angles-{folder}" for folder in FOLDERS),
     "false-alarms": ("false-alarms",),
+    "class-alarms": ("class-alarms",),
     "literature": ("literature",),
 }
 TRAINED = {
@@ -127,6 +129,18 @@ def test_calibration_on_learnt_images_breaks_the_promise_and_on_unseen_ones_keep
     for row in study.rows:
         assert row.learnt > 9
         assert row.unseen <= 5 + 300 * (0.05 * 0.95 * 2 / 5_000) ** 0.5
+
+
+def test_by_class_every_class_keeps_the_promise() -> None:
+    """Means over the splits; one threshold for all flags some classes more than half as often again."""
+    study = read_study(committed("class-alarms"))
+    assert isinstance(study, ByClass)
+    for row in study.rows:
+        if row.thresholds == "by class":
+            assert max(row.classes) < 5.2
+        else:
+            assert max(row.classes) > 7.5
+        assert row.overall == pytest.approx(5, abs=0.2)
 
 
 # ---------------------------------------------------------------------- what reproduce knows

@@ -56,7 +56,7 @@ def fit(
         typer.Option(
             "--class-minimum",
             min=1,
-            help="Calibration samples that are enough for --per-class (default 100).",
+            help="Calibration samples enough for --per-class (default 100).",
         ),
     ] = None,
     class_names: Annotated[

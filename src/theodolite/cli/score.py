@@ -43,7 +43,7 @@ def score(
         float | None,
         typer.Option(
             "--fdr",
-            help="Judge all samples together: of those flagged, at most this share in-distribution on average.",
+            help="Flag all samples together: of those flagged, on average at most this share is ID.",
         ),
     ] = None,
     batch_size: options.BatchSize = None,

@@ -1,8 +1,8 @@
 """Calibration by class: a threshold of its own for every predicted class with enough calibration data.
 
-One threshold for all classes keeps its promise on average over them: a class whose ID scores are low gets more
-false alarms, one whose scores are high gets fewer. Here a score is compared with the calibration scores of
-samples that were predicted as the same class (Mondrian conformal prediction, Vovk et al. 2005):
+One threshold for all classes keeps its promise on average over them: a class whose ID scores are low gets
+more false alarms, one whose scores are high gets fewer. Here a score is compared with the calibration scores
+of samples that were predicted as the same class (Mondrian conformal prediction, Vovk et al. 2005):
 
     p(s, c) = (1 + #{calibration scores of class c ≤ s}) / (n_c + 1)
 
@@ -10,9 +10,9 @@ For a sample predicted as c that is exchangeable with the calibration samples pr
 That is a promise for each predicted class, and hence for all together.
 
 Classes with fewer than ``at_least`` scores are one pool and share a threshold; as long as the pool itself has
-fewer, the smallest of the other classes joins it. The promise of the pool is about its classes together. Which
-classes it holds is read off the calibration data, so that its promise is a little less exact than the others:
-among rare classes, those that were rarer by chance are the more likely to be pooled.
+fewer, the smallest of the other classes joins it. The promise of the pool is about its classes together.
+Which classes it holds is read off the calibration data, so that its promise is a little less exact than the
+others': among rare classes, those that were rarer by chance are the more likely to be pooled.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class ClassCalibration(Calibration):
     @property
     def representatives(self) -> tuple[int | None, ...]:
         """The first class of every group."""
-        return tuple((self.groups == group).nonzero()[0].item() for group in range(len(self._counts)))
+        return tuple(int((self.groups == group).nonzero()[0]) for group in range(len(self._counts)))
 
     @property
     def pooled(self) -> tuple[int, ...]:
@@ -123,6 +123,6 @@ def _as_groups(groups: ArrayLike) -> Tensor:
     if values.ndim != 1 or len(values) == 0:
         raise InputError(f"groups must hold one number a class, got shape {tuple(values.shape)}")
     numbers = as_labels(values, len(values), len(values))
-    if not torch.equal(numbers.unique(), torch.arange(int(numbers.max()) + 1)):
+    if bool((torch.bincount(numbers) == 0).any()):
         raise InputError("groups of classes must be numbered from 0 without a gap")
     return numbers

@@ -35,12 +35,12 @@ def check_rate(false_alarm_rate: float) -> None:
 class Standing(NamedTuple):
     """Where scores stand among those of calibration.
 
-    ``rank`` is 1 + the scores that are at most as high, of the ``count`` that each is compared with; True in
-    ``nowhere`` for a score that is NaN.
+    ``rank`` is 1 + the calibration scores that are at most as high, of the ``among`` so many that it is
+    compared with; ``nowhere`` is True for a score that is NaN.
     """
 
     rank: Tensor
-    count: Tensor
+    among: Tensor
     nowhere: Tensor
 
 
@@ -101,11 +101,11 @@ class Calibration(nn.Module):
 
     def forward(self, standing: Standing) -> Tensor:
         """p-values in float64; NaN for a score that is NaN."""
-        return standing.rank.to(torch.float64).masked_fill(standing.nowhere, torch.nan) / (standing.count + 1)
+        return standing.rank.to(torch.float64).masked_fill(standing.nowhere, torch.nan) / (standing.among + 1)
 
     def flags(self, standing: Standing, rate: Tensor) -> Tensor:
-        """True where p ≤ ``rate``, a float64 scalar: rank ≤ ⌊rate · (n + 1)⌋. Also where there is no score."""
-        allowed = torch.floor(rate * (standing.count + 1) + _ROUNDING)
+        """True where p ≤ ``rate``, a float64 scalar: rank ≤ ⌊rate · (n + 1)⌋; and where there is no score."""
+        allowed = torch.floor(rate * (standing.among + 1) + _ROUNDING)
         return standing.nowhere | (standing.rank <= allowed)
 
     def standing(self, scores: Tensor, predicted: Tensor) -> Standing:  # noqa: ARG002

@@ -74,8 +74,8 @@ def _require_enough(count: int, fdr: float, smallest: float) -> None:
         return
     if smallest > fdr:
         raise InputError(
-            f"the smallest p-value that the calibration can give is {smallest:.3g}, so that no sample could be "
-            f"flagged at fdr={fdr:g}: calibrate on more data, or ask for a larger rate"
+            f"the smallest p-value that the calibration can give is {smallest:.3g}, so that no sample could "
+            f"be flagged at fdr={fdr:g}: calibrate on more data, or ask for a larger rate"
         )
     least = -int(-smallest * count // fdr)
     warnings.warn(

@@ -71,8 +71,8 @@ def fit_guard(
     """Fit a detector on in-distribution data, pictures or features, and calibrate it on others.
 
     Several paths are parts of one data set. A feature store knows its ``model``; pictures need one, and
-    their features are kept in the cache. Without ``calibration`` data, a share is held out. ``detector`` is
-    as for `Guard.fit`, ``class_names`` are by default the model's own.
+    their features are kept in the cache. Without ``calibration`` data, a share is held out. ``detector`` and
+    ``per_class`` are as for `Guard.fit`, ``class_names`` are by default the model's own.
 
     Features in files (``.npy``, ``.npz``, ``.parquet``, ``.safetensors``, feature folders) have no model; a
     score of logits needs their ``head``, also as a file. Of a feature folder ``id_fit`` is fitted on, and
@@ -81,7 +81,6 @@ def fit_guard(
     A classifier that agrees with the labels no better than by chance, or far less than its features would
     (see `agreement`), is refused; ``force=True`` fits all the same. Features that one model of your own gave
     before and after a change of its code are taken for one model's with ``accept_code_change=True``.
-    ``per_class`` is as for `Guard.fit`.
     """
     check_rate(false_alarm_rate)
     check_share(calibration_share)

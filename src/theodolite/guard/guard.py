@@ -114,8 +114,8 @@ class Guard(ModelJudge):
         Without ``calibration`` data a share of the features is held out, chosen by a hash of the sample ids.
         The promise is about data like the calibration data: where the network was trained on the features'
         images, pass others as ``calibration``. ``per_class`` keeps the promise for every predicted class with
-        100 calibration scores or more, or as many as it says, see `by_class`. ``description`` are further arguments of `Guard`:
-        ``class_names``, ``false_alarm_rate``, ….
+        100 calibration scores or more, or as many as it says, see `by_class`. ``description`` are further
+        arguments of `Guard`: ``class_names``, ``false_alarm_rate``, ….
         """
         detector = copy.deepcopy(choose_detector(detector))
         head = Head.from_linear(head) if isinstance(head, nn.Linear) else copy.deepcopy(head)
@@ -158,9 +158,9 @@ class Guard(ModelJudge):
         the caller must name it as ``model``. ``weights`` is where its checkpoint is now; ``kind`` and
         ``limit`` are as in `ExtractionSettings`, the limit for each path. A picture that cannot be read is an
         error, or with ``Running(skip_unreadable=True)`` a row that says so; so are features with NaN or
-        infinity, with ``unscorable="flag"``. With ``fdr`` all samples are flagged together (`discoveries`), and
-        their rows come at the end, at once. ``progress`` gets samples done, and those of all paths opened so
-        far.
+        infinity, with ``unscorable="flag"``. With ``fdr`` all samples are flagged together (`discoveries`),
+        and their rows come at the end, at once. ``progress`` gets samples done, and those of all paths opened
+        so far.
         """
         check_unscorable(unscorable)
         check_rules(fdr, false_alarm_rate)

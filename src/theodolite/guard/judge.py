@@ -13,7 +13,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ..core.arrays import as_float, as_scores
+from ..core.arrays import as_float, as_scores, require_finite
 from ..core.errors import InputError
 from ..core.graphs import fixed
 from ..detectors import Detector
@@ -66,14 +66,23 @@ class Judge(nn.Module):
         if false_alarm_rate is not None:
             self.calibration.require_rate(false_alarm_rate)
             rate = torch.full_like(rate, false_alarm_rate)
-        if flag:
-            scores = self._finite_scores(features)
-        else:
-            scores = self.detector.score(features)
-            as_scores(scores, "scores")
-        tiles = (features[start : start + _TILE] for start in range(0, len(features), _TILE))
-        predicted = torch.cat([self._predicted(tile) for tile in tiles])
+        rows = self.detector._checked(features)
+        if not flag:
+            require_finite(rows, "features")
+        judged = [self._judge_tile(tile, flag=flag) for tile in torch.split(rows, _TILE)]
+        predicted, scores = (torch.cat(parts) for parts in zip(*judged, strict=True))
         return self._verdicts(predicted, scores, rate)
+
+    def _judge_tile(self, tile: Tensor, *, flag: bool) -> tuple[Tensor, Tensor]:
+        """Classes and scores from one product with the head, unless it overflows or the score shapes it."""
+        logits = self._logits(tile)
+        shared = None if self.detector.shaping is not None or not _finite(logits) else logits
+        if flag:
+            scores = self._finite_scores(tile, shared)
+        else:
+            scores = self.detector.score(tile, shared)
+            as_scores(scores, "scores")
+        return _classes(tile, logits), scores
 
     def graph(self, features: Tensor, rate: Tensor | None = None) -> Verdicts:
         """The same for a graph, without a look at the numbers: rows without a score are always unscorable.
@@ -82,7 +91,8 @@ class Judge(nn.Module):
         the calibration is too small for flags nothing.
         """
         scores = self.detector(features)
-        return self._verdicts(self._predicted(features), scores, self.rate if rate is None else rate)
+        predicted = _classes(features, self._logits(features))
+        return self._verdicts(predicted, scores, self.rate if rate is None else rate)
 
     def _verdicts(self, predicted: Tensor, scores: Tensor, rate: Tensor) -> Verdicts:
         standing = self.calibration.standing(scores.to(rate.device), predicted.to(rate.device))
@@ -93,18 +103,17 @@ class Judge(nn.Module):
             is_ood=self.calibration.flags(standing, rate),
         )
 
-    def _predicted(self, features: Tensor) -> Tensor:
+    def _logits(self, features: Tensor) -> Tensor | None:
         if self.head is None:
-            return torch.full_like(features[:, 0], NO_CLASS, dtype=torch.int64)
+            return None
         logits: Tensor = self.head(as_float(features))
-        return logits.argmax(dim=1)
+        return logits
 
-    def _finite_scores(self, features: Tensor) -> Tensor:
+    def _finite_scores(self, rows: Tensor, logits: Tensor | None) -> Tensor:
         """Scores of the rows that are finite, as if they were alone; NaN for the others."""
-        rows = self.detector._checked(features)
         whole = torch.isfinite(rows).all(dim=1)
         if bool(whole.all()):
-            return self.detector._scores(rows, None)
+            return self.detector._scores(rows, logits)
         scores = torch.full((len(rows),), torch.nan, dtype=as_float(rows[:0]).dtype, device=rows.device)
         if bool(whole.any()):
             scores[whole] = self.detector._scores(rows[whole], None)
@@ -116,6 +125,17 @@ class Judge(nn.Module):
             part._apply(fn)  # type: ignore[no-untyped-call]
         super()._apply(keeping_precision(fn), recurse=False)  # type: ignore[no-untyped-call]
         return self
+
+
+def _finite(logits: Tensor | None) -> bool:
+    return logits is not None and bool(torch.isfinite(logits.sum()))
+
+
+def _classes(features: Tensor, logits: Tensor | None) -> Tensor:
+    """The class of every row; none where there is no head."""
+    if logits is None:
+        return torch.full_like(features[:, 0], NO_CLASS, dtype=torch.int64)
+    return logits.argmax(dim=1)
 
 
 def _require_classes(calibration: Calibration, head: Head | None) -> None:

@@ -21,8 +21,8 @@ from ..models.registry import Preprocess
 from ..reference.head import Head
 from .calibrated import Calibrated
 from .calibration import FALSE_ALARM_RATE, Calibration
-from .in_memory import Named, as_loaded, as_named, provenance_of, require_known, require_own_head
 from .discoveries import check_rules, discoveries
+from .in_memory import Named, as_loaded, as_named, provenance_of, require_known, require_own_head
 from .inputs import images_for, prepared
 from .judge import Judge
 from .origin import Origin

@@ -5,7 +5,8 @@ Importing this package enters them all in the registry, in the order they are li
 
 from ._registry import Context, Experiment, Need, Produced, experiment, experiments
 
-from . import angles, confirmation, false_alarms, feature_folders, literature, mnist, recommendation  # isort: skip
+from . import angles, class_alarms, confirmation, false_alarms  # isort: skip
+from . import feature_folders, literature, mnist, recommendation  # isort: skip
 
 __all__ = [
     "Context",
@@ -13,6 +14,7 @@ __all__ = [
     "Need",
     "Produced",
     "angles",
+    "class_alarms",
     "confirmation",
     "experiment",
     "experiments",
