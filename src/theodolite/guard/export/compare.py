@@ -36,11 +36,13 @@ class Comparison:
 
     ``unrest`` says of inputs by how much their scores move when the inputs move in their last digit. No
     float32 computation is nearer than that, ours no more than the graph's. Real inputs are not excused by it.
+    ``bias`` is the largest of the head: logits are rounded at its size, also where they cancel.
     """
 
     run: Runner
     calibration: Calibration
     unrest: Callable[[Tensor], Array] | None = None
+    bias: float = 0.0
     tolerance: float = TOLERANCE
 
     def on(self, name: str, inputs: Tensor, expected: Verdicts) -> Compared:
@@ -111,7 +113,7 @@ class Comparison:
             near = logits is not None and min(classes) >= 0
             if near and logits is not None:
                 gap = abs(float(logits[row, classes[0]]) - float(logits[row, classes[1]]))
-                near = gap <= self.tolerance * float(np.abs(logits[row]).max())
+                near = gap <= self.tolerance * max(float(np.abs(logits[row]).max()), self.bias)
             self._require(near, name, "the class", found, right, row)
         return np.asarray(other)
 
