@@ -149,7 +149,8 @@ def test_what_stays_outside(guard: Guard, images: Tensor, tmp_path: Path) -> Non
     assert "not known" in str(why_outside(None))
     assert guard.loaded is not None
     odd = LoadedModel("net", guard.loaded.model, Rgb(PIXELS), "my own way", (3, 24, 24))
-    own = Guard(guard.detector, guard.calibration).attach(odd.model, preprocess=odd.preprocess)
+    with pytest.warns(UserWarning, match="cannot know whether this model gave them"):
+        own = Guard(guard.detector, guard.calibration).attach(odd.model, preprocess=odd.preprocess)
     done = own.export(tmp_path / "guard.onnx", with_preprocessing=True, check=images[:4])
     assert done.record.takes == "images"
     assert done.beside is not None

@@ -22,8 +22,9 @@ Runner: TypeAlias = Callable[[Array, float | None], dict[str, Array]]
 
 # How far a score may be off, relative to itself or to the median calibration score, whichever is larger.
 TOLERANCE = 1e-5
-# Calibration scores as near to each other as this are a tie to float32, and count as one rank.
-_TIE = 2.0**-20
+# Calibration scores as near to each other as this are a tie to float32, and count as one rank: probabilities of
+# logits up to 32 are rounded so.
+_TIE = 2.0**-18
 # How many times the unrest of a score, that of one step in the last digit, a difference may be.
 _UNREST = 16
 _BATCHES = (1, 2, 7, 64)
