@@ -23,8 +23,8 @@ def test_the_ten_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     exec(block, names)
     new = names["new"]
     found = th.load_exported("guard.onnx").verdicts(new.numpy())  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(found.is_ood, names["is_ood"])  # type: ignore[arg-type]
-    np.testing.assert_array_equal(found.p_value, names["p_value"])  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found.is_ood, names["is_ood"])
+    np.testing.assert_array_equal(found.p_value, names["p_value"])
     assert len(th.Guard.load("guard.safetensors").calibration) == 500
     statements = [line for line in block.splitlines() if line.strip() and "import" not in line]
     assert len(statements) <= 10
