@@ -28,7 +28,7 @@ from theodolite.guard.export.quiet import quiet
 from timing import report, seconds
 
 SHARE, MILLISECONDS, LATENCY = 2.0, 2.0, 1.10
-ROUNDS = {1: 60, 32: 12}
+ROUNDS = {1: 40, 32: 8}
 
 
 def overhead(bare: Callable[[], object], guarded: Callable[[], object], rounds: int) -> tuple[float, float]:

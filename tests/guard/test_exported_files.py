@@ -144,6 +144,27 @@ def test_a_foreign_graph_and_one_with_other_files_are_refused(files: Path, tmp_p
         th.load_exported(tmp_path / "split.onnx")
 
 
+def test_a_graph_that_is_not_what_it_says_is_refused(files: Path, tmp_path: Path) -> None:
+    """Sealed, and made by hand: the description of another calibration, or of other outputs."""
+    from theodolite.guard.export.onnx_file import _sealed
+
+    for said, instead, problem in (
+        ('"takes":"features"', '"takes":"images"', "not what it says of itself"),
+        ('"count":', '"count":1', r"scores, not 1\d+"),
+        ('"scores":"', '"scores":"!', "is damaged"),
+        ('"format":"theodolite-export/1"', '"format":"theodolite-export/9"', "expected theodolite-export/1"),
+        ('"width":16', '"width":"wide"', "must be a whole number"),
+    ):
+        model = onnx.load(files / "guard.onnx")
+        del model.metadata_props[-1]
+        assert said in model.metadata_props[0].value
+        model.metadata_props[0].value = model.metadata_props[0].value.replace(said, instead, 1)
+        body = model.SerializeToString()
+        (tmp_path / "other.onnx").write_bytes(body + _sealed(body))
+        with pytest.raises(FormatError, match=problem):
+            th.load_exported(tmp_path / "other.onnx")
+
+
 def test_any_onnx_tool_reads_it(files: Path) -> None:
     model = onnx.load(files / "guard.onnx")
     onnx.checker.check_model(model, full_check=True)

@@ -19,11 +19,13 @@ from ..core.arrays import Array, ArrayLike, as_matrix, as_tensor, like, rows_nam
 from ..core.errors import InputError
 from ..data.orientation import upright
 from ..data.sample import plain
+from ..detectors._storage import undamaged
 from .export.onnx_file import OnnxRunner, read_onnx
 from .export.program_file import ProgramRunner, read_program
 from .export.record import FEATURES, IMAGES, PICTURES, ExportRecord
 from .verdicts import FLAG, RAISE, Verdicts, check_unscorable
 
+_REMEDY = "export the guard again"
 # Inputs that are run at once.
 _BATCH = {FEATURES: 4096, IMAGES: 64, PICTURES: 16}
 # Length over width of the longest pictures that are prepared inside a graph.
@@ -165,14 +167,16 @@ def load_exported(path: str | Path, *, trust: bool = False, threads: int | None 
     place = Path(path)
     if place.suffix.lower() != ".pt2":
         content, record = read_onnx(place)
-        return ExportedGuard(record, OnnxRunner(content, record, threads=threads))
+        with undamaged(place, _REMEDY):
+            return ExportedGuard(record, OnnxRunner(content, record, threads=threads))
     if not trust:
         raise InputError(
             f"{place} is a program of torch.export, and PyTorch runs code that such a file may hold when it "
             "opens it. If it is your own: load_exported(path, trust=True). An .onnx file needs no trust"
         )
     content, record = read_program(place)
-    return ExportedGuard(record, ProgramRunner(content, record))
+    with undamaged(place, _REMEDY):
+        return ExportedGuard(record, ProgramRunner(content, record))
 
 
 def read_record(path: str | Path) -> ExportRecord:

@@ -22,8 +22,8 @@ Runner: TypeAlias = Callable[[Array, float | None], dict[str, Array]]
 
 # How far a score may be off, relative to itself or to the median calibration score, whichever is larger.
 TOLERANCE = 1e-5
-# Calibration scores as near to each other as this are a tie to float32, and count as one rank: probabilities of
-# logits up to 32 are rounded so.
+# Calibration scores as near to each other as this are a tie to float32, and count as one rank: so are
+# probabilities rounded, of logits up to 32.
 _TIE = 2.0**-18
 # How many times the unrest of a score, that of one step in the last digit, a difference may be.
 _UNREST = 16

@@ -7,7 +7,8 @@ one after the other as one, so that to any reader it is an entry like the others
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -103,6 +104,13 @@ class OnnxRunner:
     def __init__(self, content: bytes, record: ExportRecord, *, threads: int | None = None) -> None:
         self._session = _session(content, threads)
         self._takes, self._outputs = record.takes, list(record.outputs)
+        names = [given.name for given in self._session.get_inputs()]
+        optional = [given.name for given in self._session.get_overridable_initializers()]
+        outputs = [output.name for output in self._session.get_outputs()]
+        if (names, optional, outputs) != ([self._takes], [RATE], self._outputs):
+            raise FormatError(
+                f"the graph takes {names + optional} and gives {outputs}, not what it says of itself"
+            )
 
     def __call__(self, inputs: Array, rate: float | None = None) -> dict[str, Array]:
         given = {self._takes: inputs} | ({} if rate is None else {RATE: np.array(rate)})
@@ -143,13 +151,21 @@ def _sealed(body: bytes) -> bytes:
 def _require_whole(model: Any, path: Path) -> None:
     """Refuse tensors that lie in other files, which nobody has compared."""
     onnx = _import("onnx")
-    if any(onnx.external_data_helper.uses_external_data(tensor) for tensor in _tensors(model.graph)):
+    nodes = [node for function in model.functions for node in function.node]
+    tensors = chain(_tensors(model.graph), _of_nodes(nodes))
+    if any(onnx.external_data_helper.uses_external_data(tensor) for tensor in tensors):
         raise FormatError(f"{path} has tensors in other files: an exported guard is whole in itself")
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
     yield from graph.initializer
-    for node in graph.node:
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from _of_nodes(graph.node)
+
+
+def _of_nodes(nodes: Iterable[Any]) -> Iterator[Any]:
+    for node in nodes:
         for attribute in node.attribute:
             yield from attribute.tensors
             if attribute.HasField("t"):
