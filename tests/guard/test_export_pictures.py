@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import theodolite as th
-from theodolite.core.errors import ExportError, InputError
+from theodolite.core.errors import ExportError, InputError, TheodoliteWarning
 from theodolite.guard import Guard
 from theodolite.guard.export.pixels import PixelGraph, why_outside
 from theodolite.guard.export.subjects import known_pixels
@@ -85,6 +85,10 @@ def test_images_through_the_model(guard: Guard, images: Tensor, tmp_path: Path) 
     np.testing.assert_array_equal(found.predicted, torch.as_tensor(right.predicted).numpy())
     np.testing.assert_allclose(np.asarray(found.score), torch.as_tensor(right.score).numpy(), rtol=1e-5)
     assert torch.equal(loaded.prepare(new[0]), PIXELS(new[0]))
+    tilted = new[0].copy()
+    tilted.getexif()[0x0112] = 6
+    with pytest.warns(TheodoliteWarning, match="judged as they are stored"):
+        loaded.verdicts([tilted])
     said = json.loads((tmp_path / "guard.preprocess.json").read_text())
     assert (said["inside"], said["pixels"]["resize"], said["pixels"]["mean"]) == (False, 28, [0.5, 0.4, 0.3])
 

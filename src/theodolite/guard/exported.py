@@ -17,12 +17,13 @@ from torch import Tensor
 
 from ..core.arrays import Array, ArrayLike, as_matrix, as_tensor, like, rows_named
 from ..core.errors import InputError
-from ..data.orientation import upright
+from ..data.orientation import orientation, upright
 from ..data.sample import plain
 from ..detectors._storage import undamaged
 from .export.onnx_file import OnnxRunner, read_onnx
 from .export.program_file import ProgramRunner, read_program
 from .export.record import FEATURES, IMAGES, PICTURES, ExportRecord
+from .inputs import warn_tilted
 from .verdicts import FLAG, RAISE, Verdicts, check_unscorable
 
 _REMEDY = "export the guard again"
@@ -128,9 +129,12 @@ class ExportedGuard:
 
     def _seen(self, picture: Image) -> Image:
         """A picture of eight bits a channel, upright where the guard was fitted on such."""
-        known = self.record.preprocessing
-        turns = known is not None and known.orientation is not None
-        return upright(plain(picture)) if turns else plain(picture)
+        known, seen = self.record.preprocessing, plain(picture)
+        if known is not None and known.orientation is not None:
+            return upright(seen)
+        if orientation(seen) != 1:
+            warn_tilted(["a picture"])
+        return seen
 
     def _checked(self, inputs: ArrayLike) -> Tensor:
         """Inputs of the right kind and shape; their numbers are the graph's business."""

@@ -46,7 +46,7 @@ class StoredCalibration:
         return cls(len(calibration), scores, tuple(predicted), tuple(groups))
 
     def restored(self) -> Calibration:
-        scores = torch.from_numpy(np.frombuffer(base64.b64decode(self.scores), "<f8").copy())
+        scores = torch.from_numpy(np.frombuffer(base64.b64decode(self.scores, validate=True), "<f8").copy())
         if len(scores) != self.count:
             raise FormatError(f"its calibration has {len(scores)} scores, not {self.count}")
         if self.predicted is None or self.groups is None:
