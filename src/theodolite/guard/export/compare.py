@@ -28,12 +28,12 @@ _TIE = 2.0**-18
 # How many times the unrest of a score, that of one step in the last digit, a difference may be.
 _UNREST = 16
 _BATCHES = (1, 2, 7, 64)
-_OTHER_RATES = (0.2, 0.5)
+_OTHER_RATES, _SOME = (0.2, 0.5), 7
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A graph that shall give the verdicts of a guard with this calibration.
+    """A graph that shall give the verdicts of a guard with this calibration and false-alarm rate.
 
     ``unrest`` says of inputs by how much their scores move when the inputs move in their last digit. No
     float32 computation is nearer than that, ours no more than the graph's. Real inputs are not excused by it.
@@ -42,6 +42,7 @@ class Comparison:
 
     run: Runner
     calibration: Calibration
+    rate: float
     unrest: Callable[[Tensor], Array] | None = None
     bias: float = 0.0
     tolerance: float = TOLERANCE
@@ -80,22 +81,23 @@ class Comparison:
 
     def _require_own_verdicts(self, name: str, given: Array, found: dict[str, Array]) -> None:
         """p-values and flags must be exactly those that the calibration gives to the graph's own scores."""
-        standing = self.calibration.standing(
-            torch.from_numpy(found["score"]), torch.from_numpy(found["predicted"])
-        )
-        p_values = self.calibration(standing).numpy()
-        exact = np.array_equal(found["p_value"], p_values, equal_nan=True)
-        self._require(exact, name, "a p-value of its own score", found, {**found, "p_value": p_values})
+        some = given[:_SOME]
         rates = [rate for rate in _OTHER_RATES if rate > self.calibration.smallest_p_value]
-        some = given[:7]
+        self._require_own(name, found, self.rate)
         for rate in rates:
-            at_rate = self.calibration.flags(standing, torch.tensor(rate, dtype=torch.float64)).numpy()[
-                : len(some)
-            ]
-            flags = self.run(some, rate)["is_ood"]
-            self._require(np.array_equal(flags, at_rate), name, f"a verdict at the rate {rate}", found, found)
+            self._require_own(name, self.run(some, rate), rate)
         everything = self.run(some, self.calibration.smallest_p_value / 2)["is_ood"]
         self._require(bool(everything.all()), name, "that a rate without a promise flags all", found, found)
+
+    def _require_own(self, name: str, found: dict[str, Array], rate: float) -> None:
+        scores, classes = torch.from_numpy(found["score"]), torch.from_numpy(found["predicted"])
+        standing = self.calibration.standing(scores, classes)
+        flags = self.calibration.flags(standing, torch.tensor(rate, dtype=torch.float64))
+        right = {**found, "p_value": self.calibration(standing).numpy(), "is_ood": flags.numpy()}
+        exact = np.array_equal(found["p_value"], right["p_value"], equal_nan=True)
+        self._require(exact, name, "a p-value of its own score", found, right)
+        exact = np.array_equal(found["is_ood"], right["is_ood"])
+        self._require(exact, name, f"a verdict on its own score at the rate {rate:g}", found, right)
 
     def _differences(self, found: dict[str, Array], right: dict[str, Array], here: Array) -> Array:
         ours, theirs = right["score"].astype(np.float64), found["score"].astype(np.float64)

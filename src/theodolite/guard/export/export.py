@@ -167,7 +167,7 @@ def _record(guard: ModelJudge, subject: Subject, opset: int | None) -> ExportRec
 def _compared(guard: ModelJudge, subject: Subject, run: Runner) -> list[Compared]:
     rows = partial(unrest, guard) if subject.takes == FEATURES else None
     bias = 0.0 if guard.head is None else float(guard.head.bias.abs().max())
-    comparison = Comparison(run, guard.calibration, rows, bias)
+    comparison = Comparison(run, guard.calibration, guard.false_alarm_rate, rows, bias)
     return [
         comparison.on(case.name, case.inputs, case.expected)
         if isinstance(case.inputs, Tensor)
