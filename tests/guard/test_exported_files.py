@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import theodolite as th
 from command_server import run
@@ -177,6 +179,34 @@ def test_any_onnx_tool_reads_it(files: Path) -> None:
 def test_nothing_is_left_where_it_cannot_be_written(guard: Guard, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         guard.export(tmp_path / "missing" / "guard.pt2")
+
+
+def test_the_command_on_a_model_of_ones_own(tmp_path: Path) -> None:
+    """Pictures to compare on; a model that swallows infinity, which the graph flags all the same."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "images").mkdir()
+    for index in range(120):
+        Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(tmp_path / f"images/{index}.png")
+    guard, wide = (
+        tmp_path / "guard.safetensors",
+        {"COLUMNS": "200", "THEODOLITE_CACHE": str(tmp_path / "cache")},
+    )
+    model = ("--model", "python:small_models:Tiny?mean=0&size=8")
+    fit = ("fit", *model, "--data", tmp_path / "images", "--detector", "energy", "-o", guard)
+    made = run(*fit, "--calibration-share", "0.5", env=wide)
+    assert made.code == 0, made.err
+    refused = run("export", guard, tmp_path / "guard.onnx", env=wide)
+    assert refused.code == 2
+    assert "code that would be run" in refused.err
+    done = run("export", guard, tmp_path / "guard.onnx", *model, "--check", tmp_path / "images", env=wide)
+    assert done.code == 0, done.err
+    assert "takes images (N, 1, 8, 8)" in done.out
+    assert "pictures are prepared outside the graph, as" in done.out
+    assert json.loads((tmp_path / "guard.preprocess.json").read_text())["pixels"]["size"] == 8
+    loaded = th.load_exported(tmp_path / "guard.onnx")
+    spoilt = np.zeros((2, 1, 8, 8), dtype=np.float32)
+    spoilt[1, 0, 2, 3] = np.inf
+    assert np.asarray(loaded.verdicts(spoilt).unscorable).tolist() == [False, True]
 
 
 def test_the_command_and_inspect(guard: Guard, tmp_path: Path) -> None:

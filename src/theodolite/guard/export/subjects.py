@@ -15,7 +15,7 @@ from ...features.capture import Capture
 from ...models import LoadedModel
 from ...models.preprocess import Pixels
 from ..model_judge import ModelJudge
-from ..verdicts import FLAG, Verdicts
+from ..verdicts import FLAG, NO_CLASS, Verdicts
 from .graph import GuardGraph, graph_of
 from .pixels import PixelGraph, why_outside
 from .real import Check, real_images, real_pictures, real_rows
@@ -166,7 +166,14 @@ def _judged(guard: ModelJudge, sets: Mapping[str, Tensor]) -> tuple[Case, ...]:
 
 
 def _verdicts(guard: ModelJudge, inputs: Tensor) -> Verdicts:
-    return guard.verdicts(inputs, unscorable=FLAG)
+    """What PyTorch says; of inputs that are not finite, that they are unscorable.
+
+    A model may swallow them (tanh ∞ = 1), but a graph flags them all.
+    """
+    said = guard.verdicts(inputs, unscorable=FLAG)
+    lost = ~torch.isfinite(inputs).flatten(1).all(dim=1)
+    columns = zip(said, (NO_CLASS, torch.nan, torch.nan, True), strict=True)
+    return Verdicts(*(torch.as_tensor(column).masked_fill(lost, value) for column, value in columns))
 
 
 def subject_of(
