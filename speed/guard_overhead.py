@@ -15,6 +15,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,15 @@ def in_torch(model: nn.Module, guard: th.Guard, name: str) -> bool:
                 logits: Tensor = model(images)
             return logits
 
-        ratio, extra = overhead(bare, lambda images=images: guard.verdicts(images), rounds)  # type: ignore[misc]
+        ratio, _ = overhead(bare, partial(guard.verdicts, images), rounds)
+        # Of a pass of seconds the difference is noise: what the guard adds is timed by itself.
+        features, _ = th.Capture(model)(images)
+        alone = partial(guard.verdicts, features)
+        extra = 1000 * statistics.median(seconds(alone) for _ in range(60))
         kept &= report(f"{name}, torch, batch {batch}: overhead", 100 * (ratio - 1), "%", limit=SHARE)
-        kept &= report(f"{name}, torch, batch {batch}: overhead", extra, "ms", limit=MILLISECONDS)
+        kept &= report(
+            f"{name}, torch, batch {batch}: verdicts on its features", extra, "ms", limit=MILLISECONDS
+        )
         if batch == 1:
             kept &= report(f"{name}, one image through guard.verdicts / model", ratio, "x", limit=LATENCY)
     return kept
