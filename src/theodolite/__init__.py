@@ -40,12 +40,14 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .guard import Ensemble as Ensemble
     from .guard import Explainer as Explainer
     from .guard import Explanation as Explanation
+    from .guard import ExportedGuard as ExportedGuard
     from .guard import Guard as Guard
     from .guard import Monitor as Monitor
     from .guard import PathVerdict as PathVerdict
     from .guard import Verdicts as Verdicts
     from .guard import explain_paths as explain_paths
     from .guard import fit_guard as fit_guard
+    from .guard import load_exported as load_exported
     from .models import LoadedModel as LoadedModel
     from .models import load_model as load_model
     from .reference import Head as Head
@@ -77,12 +79,14 @@ _HOMES = {
         "Ensemble",
         "Explainer",
         "Explanation",
+        "ExportedGuard",
         "Guard",
         "Monitor",
         "PathVerdict",
         "Verdicts",
         "explain_paths",
         "fit_guard",
+        "load_exported",
     ),
     "models": ("LoadedModel", "load_model"),
     "reference": ("Head", "Needs", "Reference"),

@@ -18,6 +18,7 @@ from .data import data
 from .demo import demo
 from .detectors import detectors
 from .explain import explain
+from .export import export
 from .extract import extract
 from .fit import fit
 from .inspect import inspect
@@ -31,7 +32,7 @@ from .serve import serve
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
 COMMANDS = (
     *(detectors, demo, models, extract, probe),
-    *(fit, score, explain, serve, monitor, inspect),
+    *(fit, score, explain, export, serve, monitor, inspect),
     *(data, bench, reproduce),
 )
 

@@ -16,13 +16,16 @@ from ._console import clean, screen
 
 if TYPE_CHECKING:
     from ..detectors._storage import PackedDetector
+    from ..guard.export.record import Preprocessing
     from ..guard.storage import GuardParts
 
 Facts: TypeAlias = Mapping[str, object]
 
 
 def inspect(
-    file: Annotated[str, typer.Argument(help="A feature store, a guard, or a fitted detector.")],
+    file: Annotated[
+        str, typer.Argument(help="A feature store, a guard, an exported guard, or a fitted detector.")
+    ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare every shard of a store with its checksum.")
     ] = False,
@@ -31,7 +34,10 @@ def inspect(
     from ..features.store import is_store
 
     console = screen()
-    facts = _store_facts(Path(file), verify) if is_store(file) else _file_facts(file)
+    if Path(file).suffix.lower() in (".onnx", ".pt2"):
+        facts = _exported_facts(file)
+    else:
+        facts = _store_facts(Path(file), verify) if is_store(file) else _file_facts(file)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -79,6 +85,46 @@ def _file_facts(name: str) -> Facts:
     facts = _guard_facts(content) if isinstance(content, GuardParts) else _detector_facts(content)
     size = f"{stored.path.stat().st_size:,}"
     return {**facts, "written by": f"theodolite {stored.written_by}", "bytes": size}
+
+
+def _exported_facts(name: str) -> Facts:
+    """What an exported file says; nothing of it is run."""
+    from ..guard.exported import read_record
+
+    record = read_record(name)
+    shape = ", ".join("N" if side == 0 else str(size or "any") for side, size in enumerate(record.shape))
+    options = ", ".join(f"{key}={value!r}" for key, value in record.options.items() if value is not None)
+    prepared, names = record.preprocessing, record.class_names or ()
+    known = record.provenance or record.origin
+    opset = "" if record.versions.opset is None else f", opset {record.versions.opset}"
+    return {
+        "kind": "exported guard",
+        "takes": f"{record.takes} ({shape})",
+        "gives": ", ".join(record.outputs),
+        "score": record.title + (f" ({options})" if options else ""),
+        "feature width": record.width,
+        "calibration": f"{record.calibration.count:,} held-out scores",
+        "false-alarm rate": f"{record.false_alarm_rate:g}, an optional input",
+        "class names": " | ".join([*names[:5], *(["…"] if len(names) > 5 else [])]) or "none",
+        "model": "not known"
+        if known is None
+        else getattr(known, "model", None) or getattr(known, "source", ""),
+        **({} if prepared is None else {"preprocessing": _prepared_fact(prepared)}),
+        "compared": [
+            f"{one.rows} {one.inputs}: scores within {one.score_difference:.1e}, p-values within "
+            f"{one.ranks} ranks"
+            for one in record.compared
+        ],
+        "written by": f"theodolite {record.versions.theodolite}, torch {record.versions.torch}{opset}",
+        "bytes": f"{Path(name).stat().st_size:,}",
+    }
+
+
+def _prepared_fact(prepared: Preprocessing) -> str:
+    where = "inside the graph" if prepared.inside else "outside"
+    return f"{where}: {prepared.pixels or prepared.name or 'not known'}" + (
+        f"; {prepared.note}" if prepared.note else ""
+    )
 
 
 def _detector_facts(packed: PackedDetector) -> Facts:

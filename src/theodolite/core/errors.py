@@ -38,6 +38,10 @@ class StorageError(TheodoliteError, OSError):
     """A file cannot be written; nothing that was on disk before is lost."""
 
 
+class ExportError(TheodoliteError, ValueError):
+    """A guard cannot be exported, or what was exported gives other verdicts and was not written."""
+
+
 class MissingExtraError(TheodoliteError, ImportError):
     """An optional dependency is absent; the message is the one line that installs it."""
 

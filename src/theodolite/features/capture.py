@@ -67,7 +67,7 @@ class Capture:
         if self._layer is not None:
             layers = {self._layer: layers[self._layer]}
         calls: dict[str, Call] = {}
-        with _turn(self.model), _untouched(self.model), _listening(layers, calls):
+        with _turn(self.model), untouched(self.model), _listening(layers, calls):
             output = self.model(inputs)
         logits = logits_of(output, len(inputs), finite=finite)
         whole = torch.isfinite(logits).all(dim=1)
@@ -80,6 +80,17 @@ class Capture:
                 f"model. Leave out the layer's name to have the head found"
             )
         return call.features, logits
+
+    def recorded(self, inputs: Tensor) -> Tensor:
+        """Features (N, D) alone, while a graph is recorded, which can check nothing.
+
+        The head must be known from a batch before, and the model in eval mode.
+        """
+        self._require_known()
+        name, calls = str(self._layer), dict[str, Call]()
+        with _listening({name: head_layers(self.model)[name]}, calls):
+            self.model(inputs)
+        return calls[name].features
 
     def over(self, batches: Iterable[Any]) -> Captured:
         """The features of batches of a loader, images or (images, labels, …), for `fit` and `Guard.fit`:
@@ -190,7 +201,7 @@ def _turn(model: nn.Module) -> threading.RLock:
 
 
 @contextmanager
-def _untouched(model: nn.Module) -> Iterator[None]:
+def untouched(model: nn.Module) -> Iterator[None]:
     """Eval mode without gradients; afterwards every module has the mode it had, whatever happened."""
     training = [module for module in model.modules() if module.training]
     for module in training:

@@ -6,6 +6,8 @@ from .ensemble import Ensemble
 from .explain import Explainer
 from .explain_paths import explain_paths
 from .explanation import Explanation
+from .export import Exported, ExportRecord
+from .exported import ExportedGuard, load_exported
 from .fitting import FittedGuard, fit_guard
 from .guard import Guard
 from .monitor import Monitor, Reading
@@ -21,6 +23,9 @@ __all__ = [
     "Ensemble",
     "Explainer",
     "Explanation",
+    "ExportRecord",
+    "Exported",
+    "ExportedGuard",
     "FittedGuard",
     "Guard",
     "Monitor",
@@ -30,5 +35,6 @@ __all__ = [
     "Verdicts",
     "explain_paths",
     "fit_guard",
+    "load_exported",
     "ready_made",
 ]

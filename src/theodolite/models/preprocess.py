@@ -43,7 +43,7 @@ class Pixels:
     interpolation: str = "bilinear"
 
     def __call__(self, image: Image.Image) -> Tensor:
-        picture = self._fitted(image.convert(_MODES[len(self.mean)]))
+        picture = self.fitted(image.convert(_MODES[len(self.mean)]))
         pixels = np.asarray(picture, dtype=np.float32).reshape(self.size, self.size, len(self.mean))
         values = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1) / 255))
         return (values - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
@@ -52,7 +52,8 @@ class Pixels:
     def input_shape(self) -> tuple[int, int, int]:
         return (len(self.mean), self.size, self.size)
 
-    def _fitted(self, image: Image.Image) -> Image.Image:
+    def fitted(self, image: Image.Image) -> Image.Image:
+        """A picture of the right mode, resized and cropped, before its pixels become numbers."""
         method = Image.Resampling[self.interpolation.upper()]
         if self.resize is None:
             whole = (self.size, self.size)
