@@ -1,7 +1,4 @@
-"""Command lines of every sort: an answer or one paragraph of ours, never a traceback, never a signal.
-
-All commands but the demo, which trains networks.
-"""
+"""Command lines of every sort: an answer or one paragraph of ours, never a traceback, never a signal."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from safetensors.torch import save_file
 
 import made_guards
 from command_server import run
-from fuzzing import cases
+from fuzzing import LONG, cases, count
 from made_folders import make_folder
 from theodolite.cli.app import app
 
@@ -97,6 +94,10 @@ GOOD = (
     ("models",),
     ("detectors",),
 )
+# Words before the command.
+FIRST = ((),) * 12 + (("--version",), ("--help",), ("--import", "nothing.here"), ("--import", "small_models"), ("--no",))
+# The demo trains a network, most of a minute: but for the long profile its lines are to be refused.
+DEMO = ("0", "-1", "nan", "2.5", "", "nonsense", "9" * 30) + (("1",) if LONG else ())
 
 
 @st.composite
@@ -118,7 +119,15 @@ def command_lines(draw: st.DrawFn) -> tuple[str, ...]:
         words[place : place + 1] = {"odd": [draw(st.sampled_from(ODD))], "drop": [], "double": here * 2}[
             change
         ]
-    return tuple(words)
+    return (*draw(st.sampled_from(FIRST)), *words)
+
+
+demo_lines = st.builds(
+    lambda epochs, seed, output: ("demo", "--epochs", epochs, "--seed", seed, "-o", output),
+    st.sampled_from(DEMO),
+    st.sampled_from(("0", *ODD)),
+    st.sampled_from(("out", *ODD)),
+)
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +163,7 @@ def clear(folder: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-@given(line=command_lines())
-@cases(bounded=30, long=700)
-def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...]) -> None:
+def require_an_answer(folder: Path, line: tuple[str, ...]) -> None:
     clear(folder)
     outcome = run(*line, env={"THEODOLITE_CACHE": str(folder / "cache"), "COLUMNS": "120"}, folder=folder)
     said = outcome.out + outcome.err
@@ -164,3 +171,17 @@ def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...])
     assert 0 <= outcome.code <= 9, (outcome.code, said)
     if outcome.code == 2:
         assert re.search(r"error|Usage|Error", said), said
+    command = next((word for word in line if word in COMMANDS), "none")
+    count("command lines", command, "answered" if outcome.code == 0 else "refused")
+
+
+@given(line=command_lines())
+@cases(bounded=50, long=1_200)
+def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...]) -> None:
+    require_an_answer(folder, line)
+
+
+@given(line=demo_lines)
+@cases(bounded=5, long=30)
+def test_lines_of_the_demo(folder: Path, line: tuple[str, ...]) -> None:
+    require_an_answer(folder, line)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import theodolite as th
-from fuzzing import ArrayPlan, array_plans, cases
+from fuzzing import ArrayPlan, array_plans, cases, count
 from theodolite.core.errors import TheodoliteError
 from theodolite.detectors._options import option_kinds
 from theodolite.detectors.shaping import SHAPINGS
@@ -57,7 +57,7 @@ def options_of(draw: st.DrawFn, name: str) -> dict[str, object]:
         odd = option not in MEANT or draw(st.integers(0, 14)) == 14
         chosen[option] = draw(st.sampled_from(TYPES.get(kinds[0], NUMBERS) if odd else MEANT[option]))
     if draw(st.integers(0, 3)) == 0:
-        percent = draw(st.sampled_from((0, 1, 35, 80, 99.9, 100)))
+        percent = draw(st.sampled_from((0, 1, 35, 80, 99.9, 100, 80, 35, 101, -1, "nan", "1e999", "x")))
         chosen["shaping"] = f"{draw(st.sampled_from(sorted(SHAPINGS)))}:{percent}"
     return chosen
 
@@ -155,7 +155,13 @@ def test_a_score_without_nan_or_an_error_of_ours(case: Case) -> None:
         rows, scores = score_of(case)
     except TheodoliteError as error:
         assert str(error), "an error says what is wrong"  # noqa: PT017
+        tell(case, "refused")
         return
     assert scores.shape == (len(rows),)
     assert isinstance(scores, Tensor) == isinstance(rows, Tensor)
     assert not np.isnan(np.asarray(scores)).any()
+    tell(case, "scored")
+
+
+def tell(case: Case, end: str) -> None:
+    count("detectors", case.name, end)

@@ -26,8 +26,8 @@ _BISECTIONS = 50
 
 
 def check_rate(false_alarm_rate: float) -> None:
-    if not 0 < false_alarm_rate < 1:
-        raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate}")
+    if isinstance(false_alarm_rate, str) or not 0 < false_alarm_rate < 1:
+        raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate!r}")
 
 
 def _beta_quantile(share: float, rank: int, count: int) -> float:
