@@ -206,7 +206,9 @@ def test_malformed_input_is_one_paragraph(folder: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.parametrize("words", [("extract", *MODEL, "-o", "x", "--data"), ("probe", "-o", "x"), ("inspect",)])
+@pytest.mark.parametrize(
+    "words", [("extract", *MODEL, "-o", "x", "--data"), ("probe", "-o", "x"), ("inspect",)]
+)
 def test_what_the_system_says_of_a_path_is_one_paragraph(words: tuple[str, ...]) -> None:
     outcome = run(*words, "9" * 5_000)
     assert_refused(outcome, "999… (5,0", "File name too long")

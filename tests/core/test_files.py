@@ -93,5 +93,5 @@ def test_json_files_have_a_largest_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["", ".", "..", "/", "/.."])
 def test_a_place_without_a_name_is_no_file(path: str) -> None:
-    with pytest.raises(StorageError, match="that is a folder. Remedy: name a file"):
+    with pytest.raises(StorageError, match=r"that is a folder\. Remedy: name a file"):
         write_bytes(Path(path), b"")

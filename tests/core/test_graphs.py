@@ -63,7 +63,7 @@ def export(guard: Guard, rows: Tensor, pause: Pause) -> object:
 
 
 def export_by_bytecode(guard: Guard, rows: Tensor, pause: Pause) -> object:
-    @torch.compiler.assume_constant_result
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def while_it_reads() -> bool:
         return pause.here()
 

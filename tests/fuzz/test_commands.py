@@ -97,7 +97,13 @@ GOOD = (
     ("detectors",),
 )
 # Words before the command.
-FIRST = ((),) * 12 + (("--version",), ("--help",), ("--import", "nothing.here"), ("--import", "small_models"), ("--no",))
+FIRST = ((),) * 12 + (
+    ("--version",),
+    ("--help",),
+    ("--import", "nothing.here"),
+    ("--import", "small_models"),
+    ("--no",),
+)
 # The demo trains a network, most of a minute: but for the long profile its lines are to be refused.
 DEMO = ("0", "-1", "nan", "2.5", "", "nonsense") + (("1",) if LONG else ())
 

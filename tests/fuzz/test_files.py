@@ -51,7 +51,10 @@ GUARDS: dict[str, dict[str, Any]] = {
     "with names": {"detector": "ora", "class_names": NAMES},
     "of the recommended score": {},
     "without head": {"detector": "knn?k=3", "head": None},
-    "of a model": {"detector": "energy+react:80", "provenance": Provenance("python:a:b", "c" * 64, "plain", "fc")},
+    "of a model": {
+        "detector": "energy+react:80",
+        "provenance": Provenance("python:a:b", "c" * 64, "plain", "fc"),
+    },
 }
 
 

@@ -59,7 +59,9 @@ def stored(array: Any, folder: Path, name: str, form: str) -> Any:
     if form == "memory" or isinstance(array, Tensor) or array.dtype == object:
         return array
     path = folder / f"{name}.{form}"
-    np.save(path, array) if form == "npy" else np.savez(path, features=array, labels=np.arange(len(array)) % CLASSES)
+    np.save(path, array) if form == "npy" else np.savez(
+        path, features=array, labels=np.arange(len(array)) % CLASSES
+    )
     return path
 
 

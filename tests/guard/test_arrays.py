@@ -225,7 +225,9 @@ def test_extract_puts_features_into_a_store(folder: Path, form: str) -> None:
     if form == "parquet":
         pyarrow = pytest.importorskip("pyarrow", reason="pip install 'theodolite[parquet]'")
         table = pyarrow.table({"features": list(features.numpy()), "label": labels.numpy()})
-        pytest.importorskip("pyarrow.parquet").write_table(table, folder / "train.parquet", row_group_size=450)
+        pytest.importorskip("pyarrow.parquet").write_table(
+            table, folder / "train.parquet", row_group_size=450
+        )
     data = ("--data", folder / f"train.{form}", "-o", folder / "store")
     assert "--head head.safetensors" in " ".join(command("extract", *data).err.split())
     done = command("extract", *data, "--head", folder / "head.safetensors")

@@ -1,4 +1,4 @@
-"""Damage to the content of a file: tensors of another shape, type or value, entries of a description changed."""
+"""Damage to what a file holds: tensors of another shape, type or value, other entries of its description."""
 
 from __future__ import annotations
 

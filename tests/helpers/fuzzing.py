@@ -44,7 +44,7 @@ def count(group: str, kind: str, end: str) -> None:
 
 
 def tally_lines() -> list[str]:
-    """A line a group: cases, their ends, and in how many kinds they come, of which each was tried so often."""
+    """A line a group: cases, how they ended, and of how many kinds they were, with the rarest."""
     lines = []
     for group in dict.fromkeys(group for group, _, _ in TALLY):
         ends: Counter[str] = Counter()

@@ -23,9 +23,9 @@ _FAKE, _PROXY = torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchMode
 def recording() -> bool:
     """Whether this thread's operations are being recorded rather than run for their results.
 
-    `torch.compiler.is_compiling` would say so to every thread while one records, and the others would flag what
-    they must refuse. Each of these speaks of one thread: a trace, the modes of an export, and the compiler that
-    reads our code and takes `is_dynamo_compiling` for true; whoever calls it hears false.
+    `torch.compiler.is_compiling` would say so to every thread while one records, and the others would flag
+    what they must refuse. Each of these speaks of one thread: a trace, the modes of an export, and the
+    compiler, which reads our code and takes `is_dynamo_compiling` for true; whoever calls it hears false.
     """
     return bool(
         is_tracing()  # type: ignore[no-untyped-call]
@@ -38,8 +38,8 @@ def recording() -> bool:
 def exporting() -> bool:
     """Whether the graph that this thread records is to become a file, which knows no types of ours.
 
-    PyTorch keeps this for the whole process: what one thread compiles while another exports may be written for
-    a file too.
+    PyTorch keeps this for the whole process: what one thread compiles while another exports may be written
+    for a file too.
     """
     return recording() and bool(_is_exporting())
 

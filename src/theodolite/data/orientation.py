@@ -24,7 +24,7 @@ _TURNS = {
 
 def orientation(image: Image.Image) -> int:
     """The EXIF orientation of a picture, 2 to 8; 1 where it is upright as stored, or nothing is said."""
-    if image.format == "TIFF":  # Pillow turns these when it reads them; old versions keep the tag all the same
+    if image.format == "TIFF":  # turned by Pillow when it is read, of which old versions keep the tag
         return _UPRIGHT
     try:
         value = image.getexif().get(_TAG, _UPRIGHT)
