@@ -185,7 +185,7 @@ def require_an_answer(folder: Path, line: tuple[str, ...]) -> None:
 
 
 @given(line=command_lines())
-@cases(bounded=50, long=1_200)
+@cases(bounded=40, long=1_200)
 def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...]) -> None:
     require_an_answer(folder, line)
 

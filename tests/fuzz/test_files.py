@@ -106,7 +106,7 @@ def good_detector(name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 @given(st.sampled_from(th.list_detectors()), damages)
-@cases(bounded=500, long=4_000)
+@cases(bounded=400, long=4_000)
 def test_a_detector_that_is_sealed_but_wrong(name: str, damage: Damage) -> None:
     path = damaged(good_detector(name), damage)
     if path is None:
@@ -152,7 +152,7 @@ def good_guard(kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 @given(st.sampled_from(sorted(GUARDS)), damages)
-@cases(bounded=300, long=3_000)
+@cases(bounded=200, long=3_000)
 @pytest.mark.filterwarnings("ignore::theodolite.core.errors.TheodoliteWarning")
 def test_a_guard_that_is_sealed_but_wrong(kind: str, damage: Damage) -> None:
     path = damaged(good_guard(kind), damage)
@@ -213,7 +213,7 @@ def good_store() -> Path:
 
 
 @given(st.sampled_from(("manifest", "shard", "head")), damages)
-@cases(bounded=300, long=2_000)
+@cases(bounded=200, long=2_000)
 def test_a_store_that_is_sealed_but_wrong(part: str, damage: Damage) -> None:
     folder = scratch() / "wrong-store"
     shutil.rmtree(folder, ignore_errors=True)
