@@ -68,7 +68,7 @@ def scratch() -> Path:
     return Path(kept().name)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def _forget() -> Iterator[None]:
     yield
     kept().cleanup()
