@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,7 +126,7 @@ def detector_cases(draw: st.DrawFn) -> Case:
 
 def formed(array: Any, form: str) -> Any:
     """The array, or what somebody passes by mistake."""
-    return {
+    ways: dict[str, Callable[[], Any]] = {
         "matrix": lambda: array,
         "wider": lambda: array[:, [0, *range(array.shape[1])]],
         "narrower": lambda: array[:, 1:],
@@ -136,7 +137,8 @@ def formed(array: Any, form: str) -> Any:
         "number": lambda: 0.5,
         "text": lambda: "features.npy",
         "none at all": lambda: None,
-    }[form]()
+    }
+    return ways[form]()
 
 
 def make_head(case: Case) -> th.Head | None:

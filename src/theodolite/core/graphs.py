@@ -14,8 +14,6 @@ from torch.jit import TracerWarning, is_tracing  # type: ignore[attr-defined]
 
 # Not there before PyTorch 2.7, where a graph is exported all the same.
 _is_exporting = getattr(torch.compiler, "is_exporting", bool)
-
-
 # What records below Python is a mode of one thread: tensors without numbers, or operations written down.
 _FAKE, _PROXY = torch._C._TorchDispatchModeKey.FAKE, torch._C._TorchDispatchModeKey.PROXY
 
