@@ -206,6 +206,23 @@ def test_malformed_input_is_one_paragraph(folder: Path, tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize(
+    "words", [("extract", *MODEL, "-o", "x", "--data"), ("probe", "-o", "x"), ("inspect",)]
+)
+def test_what_the_system_says_of_a_path_is_one_paragraph(words: tuple[str, ...]) -> None:
+    outcome = run(*words, "9" * 5_000)
+    assert_refused(outcome, "999… (5,0", "File name too long")
+    assert len(outcome.err) < 500
+
+
+@pytest.mark.parametrize("words", [("demo",), ("probe", "x"), ("bench",), ("reproduce",)])
+@pytest.mark.parametrize("seed", ["-1", "9" * 30, "nan"])
+def test_a_seed_is_a_whole_number_that_generators_take(words: tuple[str, ...], seed: str) -> None:
+    outcome = run(*words, "--seed", seed)
+    assert outcome.code == 2
+    assert "Invalid value for '--seed'" in outcome.err
+
+
 def test_other_weights_than_the_guards_are_refused(folder: Path, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 

@@ -190,6 +190,8 @@ def run_from(folder: Path, *arguments: str | Path, env: dict[str, str]) -> Outco
     ],
 )
 def test_errors(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    if any(word.startswith("timm:") for word in arguments):
+        pytest.importorskip("timm", reason="pip install 'theodolite[vision]'")
     (tmp_path / "pictures").mkdir()
     Image.new("L", (8, 8)).save(tmp_path / "pictures" / "one.png")
     shown = run(*(word.replace("pictures", str(tmp_path / "pictures")) for word in arguments))

@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 
 import theodolite as th
 from synthetic import make_problem
-from theodolite.core.errors import FormatError, InputError
-from theodolite.core.files import read_json
+from theodolite.core.errors import FormatError, InputError, StorageError
+from theodolite.core.files import read_json, write_bytes
 
 
 def test_options_and_cosine_heads_travel(tmp_path: Path) -> None:
@@ -89,3 +89,9 @@ def test_json_files_have_a_largest_size(tmp_path: Path) -> None:
         file.truncate(2**28 + 1)
     with pytest.raises(FormatError, match="too large to be read: 268,435,457 bytes"):
         read_json(tmp_path / "file.json")
+
+
+@pytest.mark.parametrize("path", ["", ".", "..", "/", "/.."])
+def test_a_place_without_a_name_is_no_file(path: str) -> None:
+    with pytest.raises(StorageError, match=r"that is a folder\. Remedy: name a file"):
+        write_bytes(Path(path), b"")

@@ -1,33 +1,35 @@
 """Command lines of every sort: an answer or one paragraph of ours, never a traceback, never a signal.
 
-All commands but the demo, which trains networks, and serve, which does not end.
+All commands but serve, which does not end.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import typer
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
 from safetensors.torch import save_file
 
 import made_guards
 from command_server import run
-from fuzzing import cases
+from fuzzing import LONG, cases, count
 from made_folders import make_folder
 from theodolite.cli.app import app
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 MODEL = "python:small_models:Tiny?mean=0&size=8"
+ENDLESS = "9" * 30  # as a number of epochs it is a valid one
 ODD = (
-    "", " ", "nonsense", "nan", "inf", "-1", "0", "1", "2.5", "1e999", "-0", "9" * 30, "9" * 5000, "true",
+    "", " ", "nonsense", "nan", "inf", "-1", "0", "1", "2.5", "1e999", "-0", ENDLESS, "9" * 5000, "true",
     "é", "\udcff", "a\x07b", "[/b]", "[red]", "../..", "/dev/null", "/nowhere/at/all", "--help", "~", "*",
     "guard.safetensors", "junk.safetensors", "junk.json", "images", "store", "features", "empty", "one.png",
 )  # fmt: skip
@@ -47,7 +49,7 @@ MEANT: dict[str, tuple[str, ...]] = {
     "--model": (MODEL, MODEL, "python:small_models:Nothing", "python:", "timm:nonsense", "resnet18", "ora"),
     "--weights": ("junk.safetensors", "none"),
     "--layer": ("fc", "0", "layer.9"),
-    "--kind": ("flat", "folder", "list", "cifar"),
+    "--kind": ("flat", "folder", "list", "cifar", "martingale", "shiryaev-roberts"),
     "--head": ("features/head.safetensors", "junk.safetensors"),
     "--from": ("features", "images", "other"),
     "--dtype": ("float32", "float16", "float64"),
@@ -64,6 +66,15 @@ MEANT: dict[str, tuple[str, ...]] = {
     "--calibration-share": ("0.5", "1", "1e-9"),
     "--class-names": ("junk.json", "names.txt"),
     "--false-alarm-rate": ("0.05", "0.5", "1e-9", "1"),
+    "--fdr": ("0.05", "0.5", "1e-9", "1"),
+    "--class-minimum": ("1", "20", "1000"),
+    "--alarm": ("0.01", "1e-9", "1"),
+    "--state": ("out.safetensors", "guard.safetensors", "junk.json"),
+    "--bank": ("store", "rows.npy", "images"),
+    "--row": ("0", "5", "1000"),
+    "--top": ("1", "100"),
+    "--neighbours": ("1", "100"),
+    "--check": ("rows.npy", "store", "images"),
     "--format": ("csv", "jsonl", "parquet", "xml"),
     "--epochs": ("1", "2"),
     "--learning-rate": ("0.1", "1e30"),
@@ -88,6 +99,11 @@ GOOD = (
     ("score", "guard.safetensors", "rows.npy"),
     ("score", "image-guard.safetensors", "images", "--model", MODEL, "-o", "out.csv"),
     ("score", "image-guard.safetensors", "store", "one.png", "--model", MODEL),
+    ("score", "guard.safetensors", "rows.npy", "--fdr", "0.2"),
+    ("explain", "guard.safetensors", "rows.npy", "--row", "3"),
+    ("explain", "image-guard.safetensors", "one.png", "--model", MODEL, "--bank", "store", "-o", "out.png"),
+    ("monitor", "guard.safetensors", "scores.csv", "--state", "out.safetensors", "-o", "out.png"),
+    ("export", "guard.safetensors", "out.onnx", "--from", "features"),
     ("inspect", "guard.safetensors"),
     ("inspect", "store"),
     ("probe", "store", "-o", "out", "--epochs", "1"),
@@ -97,6 +113,16 @@ GOOD = (
     ("models",),
     ("detectors",),
 )
+# Words before the command.
+FIRST = ((),) * 12 + (
+    ("--version",),
+    ("--help",),
+    ("--import", "nothing.here"),
+    ("--import", "small_models"),
+    ("--no",),
+)
+# The demo trains a network, most of a minute: but for the long profile its lines are to be refused.
+DEMO = ("0", "-1", "nan", "2.5", "", "nonsense") + (("1",) if LONG else ())
 
 
 @st.composite
@@ -118,7 +144,16 @@ def command_lines(draw: st.DrawFn) -> tuple[str, ...]:
         words[place : place + 1] = {"odd": [draw(st.sampled_from(ODD))], "drop": [], "double": here * 2}[
             change
         ]
-    return tuple(words)
+    assume(("--epochs", ENDLESS) not in pairwise(words))
+    return (*draw(st.sampled_from(FIRST)), *words)
+
+
+demo_lines = st.builds(
+    lambda epochs, seed, output: ("demo", "--epochs", epochs, "--seed", seed, "-o", output),
+    st.sampled_from(DEMO),
+    st.sampled_from(("0", *ODD)),
+    st.sampled_from(("out", *ODD)),
+)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +177,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words in (
         ("extract", "--model", MODEL, "--data", "images", "-o", "store"),
         ("fit", "--model", MODEL, "--data", "images", "-o", "image-guard.safetensors", "--force"),
+        ("score", "guard.safetensors", "rows.npy", "-o", "scores.csv"),
     ):
         made = run(*words, env=environment, folder=folder)
         assert made.code == 0, made.err
@@ -154,9 +190,7 @@ def clear(folder: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-@given(line=command_lines())
-@cases(bounded=30, long=700)
-def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...]) -> None:
+def require_an_answer(folder: Path, line: tuple[str, ...]) -> None:
     clear(folder)
     outcome = run(*line, env={"THEODOLITE_CACHE": str(folder / "cache"), "COLUMNS": "120"}, folder=folder)
     said = outcome.out + outcome.err
@@ -164,3 +198,17 @@ def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...])
     assert 0 <= outcome.code <= 9, (outcome.code, said)
     if outcome.code == 2:
         assert re.search(r"error|Usage|Error", said), said
+    command = next((word for word in line if word in COMMANDS), "none")
+    count("command lines", command, "answered" if outcome.code == 0 else "refused")
+
+
+@given(line=command_lines())
+@cases(bounded=40, long=1_200)
+def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...]) -> None:
+    require_an_answer(folder, line)
+
+
+@given(line=demo_lines)
+@cases(bounded=5, long=30)
+def test_lines_of_the_demo(folder: Path, line: tuple[str, ...]) -> None:
+    require_an_answer(folder, line)

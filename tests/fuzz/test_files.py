@@ -8,8 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,16 +22,23 @@ from torch import Tensor
 
 import made_guards
 import theodolite as th
-from fuzzing import cases
+from damage import Damage, apply, damages
+from fuzzing import cases, count
+from sample_report import make_result
 from synthetic import make_problem
+from theodolite.cli.inspect import inspect
 from theodolite.core.errors import TheodoliteError
-from theodolite.core.files import read_tensors, sha256, write_tensors
+from theodolite.core.files import parse_json, read_tensors, sha256, write_tensors
 from theodolite.detectors._storage import FORMAT as DETECTOR
+from theodolite.features import save_probe
+from theodolite.features.head_files import read_head
+from theodolite.features.linear_probe import FORMAT as PROBE
 from theodolite.features.manifest import Recipe, _checksum
 from theodolite.features.store import HEAD_FORMAT, SHARD_FORMAT
 from theodolite.features.writer import Rows, StoreWriter
-from theodolite.guard import Guard
+from theodolite.guard import Guard, Provenance
 from theodolite.guard.storage import FORMAT as GUARD
+from theodolite.report.documents import write_files
 
 PROBLEM = make_problem(width=8, classes=3, rows=60)
 OPTIONS: dict[str, dict[str, object]] = {
@@ -40,98 +46,16 @@ OPTIONS: dict[str, dict[str, object]] = {
     "knn": {"fraction": 0.5},
     "nnguide": {"fraction": 0.5},
 }
-JSON: st.SearchStrategy[Any] = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.sampled_from((0, 1, -1, 8, 2**31, 2**63, 10**30, 0.5, 1e300, float("inf"), float("nan"))),
-        st.sampled_from(("", "ora", "knn", "react:80", "nonsense", "theodolite-guard/1", "\x00", "é")),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(st.sampled_from(("a", "k", "detector")), inner, max_size=2),
-    ),
-    max_leaves=4,
-)
-CHANGES = (
-    "leave out", "flatten", "transpose", "one row less", "one column less", "no rows", "another axis",
-    "scalar", "int64", "float16", "float64", "bool", "nan", "inf", "huge", "zeros", "negative", "rename",
-    "add",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Damage:
-    """Changes to the tensors by their place among the names, and to the description by a path of choices."""
-
-    tensors: tuple[tuple[int, str], ...]
-    texts: tuple[tuple[tuple[int, ...], Any], ...]
-
-
-damages = st.builds(
-    Damage,
-    tensors=st.lists(st.tuples(st.integers(0, 15), st.sampled_from(CHANGES)), max_size=2).map(tuple),
-    texts=st.lists(
-        st.tuples(
-            st.lists(st.integers(0, 7), min_size=1, max_size=3).map(tuple), st.one_of(st.just("drop"), JSON)
-        ),
-        max_size=2,
-    ).map(tuple),
-).filter(lambda damage: bool(damage.tensors or damage.texts))
-
-
-def changed(tensor: Tensor, change: str) -> Tensor:
-    """A tensor after one change; the tensor itself where the change does not apply to it."""
-    if change in ("int64", "float16", "float64", "bool"):
-        return tensor.to(getattr(torch, change))
-    if change in ("zeros", "negative"):
-        return torch.full_like(tensor, 0 if change == "zeros" else -1)
-    if change in ("nan", "inf", "huge"):
-        if not tensor.is_floating_point():
-            return torch.full_like(tensor, 100 if tensor.dtype == torch.uint8 else 10**9)
-        largest = torch.finfo(tensor.dtype).max
-        return torch.full_like(tensor, {"nan": torch.nan, "inf": torch.inf, "huge": largest}[change])
-    shapes: dict[str, Callable[[], Tensor]] = {
-        "flatten": lambda: tensor.reshape(-1),
-        "transpose": lambda: tensor.T if tensor.ndim == 2 else tensor,
-        "one row less": lambda: tensor[1:] if tensor.ndim else tensor,
-        "one column less": lambda: tensor[..., 1:] if tensor.ndim else tensor,
-        "no rows": lambda: tensor[:0] if tensor.ndim else tensor,
-        "another axis": lambda: tensor[None],
-        "scalar": lambda: tensor.sum(),
-    }
-    return shapes[change]()
-
-
-def apply(damage: Damage, tensors: dict[str, Tensor], description: dict[str, Any]) -> None:
-    for place, change in damage.tensors:
-        name = sorted(tensors)[place % len(tensors)] if tensors else ""
-        if change == "add" or not tensors:
-            tensors[f"{name}.more"] = torch.zeros(3)
-        elif change == "leave out":
-            del tensors[name]
-        elif change == "rename":
-            tensors[f"{name}x"] = tensors.pop(name)
-        else:
-            tensors[name] = changed(tensors[name], change)
-    for path, value in damage.texts:
-        put(description, path, value)
-
-
-def put(where: Any, path: tuple[int, ...], value: Any) -> None:
-    """Change the entry that the choices lead to; the format, which decides who reads the file, stays."""
-    for depth, choice in enumerate(path):
-        keys = [key for key in where if key != "format"] if isinstance(where, dict) else [*range(len(where))]
-        if not keys:
-            return
-        key = keys[choice % len(keys)]
-        if depth == len(path) - 1 or not isinstance(where[key], dict | list) or not where[key]:
-            if value == "drop" and isinstance(where, dict):
-                del where[key]
-            else:
-                where[key] = copy.deepcopy(value)
-            return
-        where = where[key]
+NAMES = [f"class {number}" for number in range(made_guards.CLASSES)]
+GUARDS: dict[str, dict[str, Any]] = {
+    "with names": {"detector": "ora", "class_names": NAMES},
+    "of the recommended score": {},
+    "without head": {"detector": "knn?k=3", "head": None},
+    "of a model": {
+        "detector": "energy+react:80",
+        "provenance": Provenance("python:a:b", "c" * 64, "plain", "fc"),
+    },
+}
 
 
 @cache
@@ -144,25 +68,10 @@ def scratch() -> Path:
     return Path(kept().name)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def _forget() -> Iterator[None]:
     yield
     kept().cleanup()
-
-
-@cache
-def good_detector(name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    path = scratch() / "good"
-    detector = th.create(name, **OPTIONS.get(name, {}))
-    detector.fit(PROBLEM.train, PROBLEM.labels, head=PROBLEM.head).save(path)
-    return read_tensors(path, DETECTOR)
-
-
-@cache
-def good_guard() -> tuple[dict[str, Tensor], dict[str, Any]]:
-    path = scratch() / "good-guard"
-    made_guards.fitted(400, class_names=[f"class {n}" for n in range(made_guards.CLASSES)]).save(path)
-    return read_tensors(path, GUARD)
 
 
 def written(tensors: dict[str, Tensor], description: dict[str, Any]) -> Path | None:
@@ -175,37 +84,116 @@ def written(tensors: dict[str, Tensor], description: dict[str, Any]) -> Path | N
     return path
 
 
-@given(st.sampled_from(th.list_detectors()), damages)
-@cases(bounded=600, long=3_500)
-def test_a_detector_that_is_sealed_but_wrong(name: str, damage: Damage) -> None:
-    tensors, description = copy.deepcopy(good_detector(name))
+def damaged(good: tuple[dict[str, Tensor], dict[str, Any]], damage: Damage) -> Path | None:
+    tensors, description = copy.deepcopy(good)
     apply(damage, tensors, description)
-    path = written(tensors, description)
+    return written(tensors, description)
+
+
+def no_nan(*columns: Any) -> bool:
+    return not any(bool(torch.isnan(torch.as_tensor(column)).any()) for column in columns)
+
+
+# ---------------------------------------------------------------------- detectors, heads, guards
+
+
+@cache
+def good_detector(name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    path = scratch() / "good"
+    detector = th.create(name, **OPTIONS.get(name, {}))
+    detector.fit(PROBLEM.train, PROBLEM.labels, head=PROBLEM.head).save(path)
+    return read_tensors(path, DETECTOR)
+
+
+@given(st.sampled_from(th.list_detectors()), damages)
+@cases(bounded=400, long=4_000)
+def test_a_detector_that_is_sealed_but_wrong(name: str, damage: Damage) -> None:
+    path = damaged(good_detector(name), damage)
     if path is None:
         return
     try:
         detector = th.load(path)
         scores = detector.score(torch.rand(5, detector.width or 1))
     except TheodoliteError:
+        count("files of detectors", name, "refused")
         return
     assert scores.shape == (5,)
-    assert not bool(torch.isnan(scores).any())
+    assert no_nan(scores)
+    count("files of detectors", name, "scored")
+
+
+@cache
+def good_head() -> tuple[dict[str, Tensor], dict[str, Any]]:
+    save_probe(PROBLEM.head, scratch() / "good-head")
+    return read_tensors(scratch() / "good-head", PROBE)
 
 
 @given(damages)
-@cases(bounded=300, long=2_000)
-def test_a_guard_that_is_sealed_but_wrong(damage: Damage) -> None:
-    tensors, description = copy.deepcopy(good_guard())
-    apply(damage, tensors, description)
-    path = written(tensors, description)
+@cases(bounded=150, long=1_000)
+def test_a_head_that_is_sealed_but_wrong(damage: Damage) -> None:
+    path = damaged(good_head(), damage)
     if path is None:
         return
     try:
-        verdicts = Guard.load(path).verdicts(torch.rand(5, made_guards.WIDTH))
+        head = read_head(path)
+        scores = th.Energy().fit(head=head).score(torch.rand(5, head.width))
     except TheodoliteError:
+        count("files of heads", "", "refused")
         return
-    assert not bool(torch.isnan(torch.as_tensor(verdicts.score)).any())
-    assert not bool(torch.isnan(torch.as_tensor(verdicts.p_value)).any())
+    assert no_nan(scores)
+    count("files of heads", "", "scored")
+
+
+@cache
+def good_guard(kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    features, labels = made_guards.clusters(400, 0)
+    Guard.fit(features, labels, **{"head": made_guards.head(), **GUARDS[kind]}).save(scratch() / "good-guard")
+    return read_tensors(scratch() / "good-guard", GUARD)
+
+
+@given(st.sampled_from(sorted(GUARDS)), damages)
+@cases(bounded=200, long=3_000)
+@pytest.mark.filterwarnings("ignore::theodolite.core.errors.TheodoliteWarning")
+def test_a_guard_that_is_sealed_but_wrong(kind: str, damage: Damage) -> None:
+    path = damaged(good_guard(kind), damage)
+    if path is None:
+        return
+    try:
+        guard = Guard.load(path)
+        verdicts = guard.verdicts(torch.rand(5, made_guards.WIDTH))
+        rows = [guard.class_name(int(label)) for label in verdicts.predicted if label >= 0]
+        inspect(str(path))
+    except TheodoliteError:
+        count("files of guards", kind, "refused")
+        return
+    assert no_nan(verdicts.score, verdicts.p_value)
+    assert all(isinstance(name, str) for name in rows)
+    count("files of guards", kind, "judged")
+
+
+# ---------------------------------------------------------------------- results
+
+
+@cache
+def good_result() -> str:
+    return json.dumps(make_result().to_json())
+
+
+@given(damages)
+@cases(bounded=100, long=1_000)
+def test_a_result_that_is_wrong(damage: Damage) -> None:
+    content = json.loads(good_result())
+    apply(Damage((), damage.texts), {}, content)
+    if content == json.loads(good_result()):
+        return
+    try:
+        again = parse_json(json.dumps(content), "results.json")
+        assert isinstance(again, dict)
+        write_files(th.RunResult.from_json(again), scratch() / "results")
+    except TheodoliteError:
+        count("files of results", "", "refused")
+        return
+    count("files of results", "", "written again")
 
 
 # ---------------------------------------------------------------------- stores
@@ -225,7 +213,7 @@ def good_store() -> Path:
 
 
 @given(st.sampled_from(("manifest", "shard", "head")), damages)
-@cases(bounded=300, long=2_000)
+@cases(bounded=200, long=2_000)
 def test_a_store_that_is_sealed_but_wrong(part: str, damage: Damage) -> None:
     folder = scratch() / "wrong-store"
     shutil.rmtree(folder, ignore_errors=True)
@@ -259,5 +247,7 @@ def test_a_store_that_is_sealed_but_wrong(part: str, damage: Damage) -> None:
         ora = th.ORA().fit(store, head=store.head)
         scores = [ora.score(PROBLEM.test), th.KNN(k=3, store=folder).fit().score(PROBLEM.test)]
     except TheodoliteError:
+        count("files of stores", part, "refused")
         return
-    assert not any(bool(torch.isnan(part).any()) for part in scores)
+    assert no_nan(*scores)
+    count("files of stores", part, "scored")

@@ -75,6 +75,8 @@ def test_torch_in_torch_out() -> None:
 def test_too_few_scores_are_refused() -> None:
     with pytest.raises(InputError, match=r"18 calibration scores cannot support .* at least 19 are needed"):
         Calibration(np.arange(18.0)).is_ood(np.zeros(1))
+    with pytest.raises(InputError, match=r"false-alarm rate must lie between 0 and 1, got '0\.05'"):
+        Calibration(np.arange(18.0)).threshold("0.05")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="false-alarm rate must lie between 0 and 1, got 5"):
         Calibration(np.arange(18.0)).threshold(5)
     with pytest.raises(InputError, match=r"tpr must lie in \(0, 1\], got 0"):

@@ -6,6 +6,7 @@ A bounded profile runs with all tests; ``THEODOLITE_FUZZ=long`` (`make fuzz`) is
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -31,6 +32,32 @@ def cases(bounded: int, long: int) -> Callable[[Test], Test]:
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
     )
     return profile  # noqa: RET504
+
+
+# How many cases came to which end: (group, kind within it, end) -> cases. A failure is no end.
+TALLY: Counter[tuple[str, str, str]] = Counter()
+
+
+def count(group: str, kind: str, end: str) -> None:
+    """Count a case that held, so that the figures that are told are those of what was run."""
+    TALLY[group, kind, end] += 1
+
+
+def tally_lines() -> list[str]:
+    """A line a group: cases, how they ended, and of how many kinds they were, with the rarest."""
+    lines = []
+    for group in dict.fromkeys(group for group, _, _ in TALLY):
+        ends: Counter[str] = Counter()
+        kinds: Counter[str] = Counter()
+        for (where, kind, end), held in TALLY.items():
+            if where == group:
+                ends[end] += held
+                kinds[kind] += held
+        ended = ", ".join(f"{held:,} {end}" for end, held in ends.most_common())
+        rarest, fewest = min(kinds.items(), key=lambda pair: pair[1])
+        of_kinds = f"; {len(kinds)} kinds, the rarest {rarest} with {fewest:,}" if len(kinds) > 1 else ""
+        lines.append(f"{group}: {ends.total():,} cases ({ended}){of_kinds}")
+    return [*lines, f"together: {TALLY.total():,} cases"]
 
 
 # ---------------------------------------------------------------------- arrays

@@ -38,6 +38,10 @@ BatchSize: TypeAlias = Annotated[
 Workers: TypeAlias = Annotated[
     int | None, typer.Option("--workers", min=0, help="Processes that read images (default: by the cores).")
 ]
+Seed: TypeAlias = Annotated[
+    int,
+    typer.Option("--seed", min=0, max=2**63 - 1, help="The same seed draws the same by chance."),
+]
 Device: TypeAlias = Annotated[str, typer.Option("--device", help="cpu, cuda, or auto.")]
 Autocast: TypeAlias = Annotated[bool, typer.Option("--autocast", help="Run the model in bfloat16.")]
 ChannelsLast: TypeAlias = Annotated[

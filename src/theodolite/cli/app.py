@@ -6,7 +6,7 @@ import io
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
@@ -35,6 +35,9 @@ COMMANDS = (
     *(fit, score, explain, export, serve, monitor, inspect),
     *(data, bench, reproduce),
 )
+
+# Of a path in an error: enough to recognise it.
+_LONGEST = 300
 
 app = typer.Typer(
     name="theodolite",
@@ -85,7 +88,7 @@ for _command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command; errors of ours are one paragraph and exit code 2, never a traceback."""
+    """Run the command; errors of ours, and the system's about a file, are one paragraph and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # file names may hold what no terminal can write
             stream.reconfigure(errors="backslashreplace")
@@ -95,8 +98,18 @@ def main() -> None:
         _require_plain_options(sys.argv[1:])
         app()
     except TheodoliteError as error:
-        say(screen(stderr=True), str(error), "bold red", title="error: ")
-        raise SystemExit(2) from error
+        _refuse(str(error), error)
+    except OSError as error:  # a name that is too long, a folder that may not be entered, a disk that fails
+        if error.filename is None:
+            raise
+        name = str(error.filename)
+        shown = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}… ({len(name):,} characters)"
+        _refuse(f"{shown}: {error.strerror}. Check the path, and what you may do there", error)
+
+
+def _refuse(why: str, error: Exception) -> NoReturn:
+    say(screen(stderr=True), why, "bold red", title="error: ")
+    raise SystemExit(2) from error
 
 
 def _require_plain_options(words: list[str]) -> None:

@@ -43,7 +43,7 @@ def bench(
     ensemble: Annotated[bool, typer.Option("--ensemble", help="Also the sum of the models' scores.")] = False,
     intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap confidence intervals.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Bootstrap replicates.")] = _REPLICATES,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    seed: options.Seed = 0,
     id_data: Annotated[
         str | None, typer.Option("--id", help="Your own protocol: held-out ID images.")
     ] = None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from . import _options as options
 from ._console import say, screen
 from ._progress import progress_bar
 
@@ -17,7 +18,7 @@ def demo(
         Path, typer.Option("--output", "-o", help="Folder for the pictures and the report.")
     ] = Path("theodolite-demo"),
     epochs: Annotated[int, typer.Option(min=1, help="Training epochs of the small network.")] = 15,
-    seed: Annotated[int, typer.Option(help="Seed of training and sampling.")] = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Train a small network on real digits and show every score against what it never saw."""
     from ..demo.run import KNOWN, NAME, run_demo

@@ -25,7 +25,7 @@ def probe(
         float, typer.Option("--learning-rate", help="Of Adam; halved after each third.")
     ] = 1e-4,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows a step.")] = 512,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the first weights and of the order.")] = 0,
+    seed: options.Seed = 0,
     device: options.Device = "auto",
 ) -> None:
     """Train a linear probe on stored features: a head for CLIP's image tower, or for any encoder."""

@@ -28,7 +28,7 @@ def reproduce(
     root: options.Root = None,
     cache: options.Cache = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")] = Path("results"),
-    seed: Annotated[int, typer.Option(help="Seed of training and of noise.")] = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Reproduce tables and figures of the paper: run what is present, say what is missing."""
     from ..core.places import cache_folder, data_root

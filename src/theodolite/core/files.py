@@ -47,6 +47,8 @@ _UMASK = _umask()
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to; on success the file takes the place of ``path``, on failure nothing changes."""
+    if path.name in ("", ".."):
+        raise StorageError(f"cannot write {path}: that is a folder. Remedy: name a file")
     partial = partial_beside(path)
     try:
         yield partial

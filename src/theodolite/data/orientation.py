@@ -24,6 +24,8 @@ _TURNS = {
 
 def orientation(image: Image.Image) -> int:
     """The EXIF orientation of a picture, 2 to 8; 1 where it is upright as stored, or nothing is said."""
+    if image.format == "TIFF":  # turned by Pillow when it is read, of which old versions keep the tag
+        return _UPRIGHT
     try:
         value = image.getexif().get(_TAG, _UPRIGHT)
     # What is said about a picture may be damaged where the picture is not, and then raises almost anything.

@@ -12,6 +12,7 @@ ID data only; how many OOD samples are caught depends on the score.
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import NamedTuple, Self
 
 import torch
@@ -27,9 +28,9 @@ _BISECTIONS = 50
 _ROUNDING = 1e-9
 
 
-def check_rate(false_alarm_rate: float) -> None:
-    if not 0 < false_alarm_rate < 1:
-        raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate}")
+def check_rate(false_alarm_rate: object) -> None:
+    if not isinstance(false_alarm_rate, Real) or not 0 < float(false_alarm_rate) < 1:
+        raise InputError(f"the false-alarm rate must lie between 0 and 1, got {false_alarm_rate!r}")
 
 
 class Standing(NamedTuple):
