@@ -91,8 +91,13 @@ class ExportedGuard:
         return found
 
     def prepare(self, picture: Image) -> Tensor:
-        """A picture as the model takes it: prepared images (channels, height, width), to be stacked."""
+        """A picture as the file takes it, to be stacked with others of its shape.
+
+        Prepared (channels, height, width), or as bytes (height, width, 3) where the graph prepares it.
+        """
         known = self.record.preprocessing
+        if self.takes == PICTURES:
+            return self._checked(np.asarray(self._seen(picture).convert("RGB"))[None])[0]
         if self.takes != IMAGES or known is None or known.pixels is None:
             reason = (
                 f"the file takes {self.takes}"
@@ -122,7 +127,7 @@ class ExportedGuard:
             raise InputError("inputs must be an array, or a list of at least one PIL picture")
         if self.takes == PICTURES:
             for picture in pictures:
-                yield self._checked(np.asarray(self._seen(picture).convert("RGB"))[None]).numpy()
+                yield self.prepare(picture)[None].numpy()
             return
         for start in range(0, len(pictures), step):
             yield torch.stack([self.prepare(picture) for picture in pictures[start : start + step]]).numpy()

@@ -14,7 +14,8 @@ from . import _extra as _extra
 from .app import make_app
 from .bounds import Bounds
 from .drift import Watching
-from .judging import Judging, judging_of
+from .judging import Judging
+from .opening import judging_of
 from .server import run
 from .service import Service
 

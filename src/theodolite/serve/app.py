@@ -31,7 +31,7 @@ _WHY = {
     403: "The Host is not known here, or the Origin is another page's.",
     408: "The body came too slowly.",
     413: "Too many bytes, or a picture of too many pixels.",
-    415: "A Content-Type that is not taken; pictures, where the guard knows no model.",
+    415: "A Content-Type that is not taken; pictures without a model, features where it cannot be left out.",
     422: "Features of another width, too many rows or pictures, an unknown field or parameter.",
     500: "The guard failed on this input.",
     503: "Loading, or too busy: Retry-After says when to try again.",
@@ -171,13 +171,15 @@ def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _body(judging: Judging, bounds: Bounds) -> dict[str, Any]:
-    """The three forms of a body; pictures only where the guard has a model."""
+    """The forms of a body; pictures where the guard has a model, features where it can do without."""
     width = judging.width
     row = {"type": "array", "items": {"type": "number"}, "minItems": width, "maxItems": width}
     rows = {"type": "array", "items": row, "minItems": 1, "maxItems": bounds.rows}
     named = {"type": "object", "required": ["features"], "additionalProperties": False}
-    content: dict[str, Any] = {JSON: {"schema": {**named, "properties": {"features": rows}}}}
-    for kind in NPY:
+    content: dict[str, Any] = {}
+    if judging.takes_features:
+        content[JSON] = {"schema": {**named, "properties": {"features": rows}}}
+    for kind in NPY if judging.takes_features else ():
         content[kind] = {
             "schema": {
                 "type": "string",

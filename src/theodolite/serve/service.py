@@ -144,6 +144,8 @@ class Service:
             raise Refusal(415, "bodies are taken as they are: leave out Content-Encoding")
         if kind == FORM and not self.judging.takes_pictures:
             raise Refusal(415, "the guard knows no model and cannot look at pictures: send features")
+        if kind in (JSON, *NPY) and not self.judging.takes_features:
+            raise Refusal(415, "the exported guard begins with its model: send pictures, not features")
         if kind not in (FORM, JSON, *NPY):
             raise Refusal(415, f"Content-Type must be {FORM}, {JSON} or {NPY[0]}, got {kind[:80]!r}")
         return kind, self.bounds.json_bytes if kind == JSON else self.bounds.request_bytes

@@ -1,0 +1,97 @@
+"""How a guard gives what the service needs, with its model where it knows one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from PIL.Image import Image
+from torch import Tensor
+
+from ..data.orientation import orientation, upright
+from ..data.sample import plain
+from ..features.device import choose_device
+from ..guard import Calibration, Explainer, Guard
+from ..guard.verdicts import FLAG
+from ..models import LoadedModel
+from .judging import AS_STORED, Judged, Prepared, rows_of
+from .triangle import Sides, sides_of
+
+
+class JudgingGuard:
+    """A guard, with its model where it knows one: `warm` loads it, and it is checked as ever."""
+
+    def __init__(
+        self,
+        guard: Guard,
+        *,
+        model: str | None = None,
+        weights: str | Path | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.guard = guard
+        self._named = model, weights
+        self._device = choose_device(device)
+        self._loaded: LoadedModel | None = None
+        self._explainer: Explainer | None = None
+
+    @property
+    def title(self) -> str:
+        score, known = self.guard.detector.record.title, self.guard.provenance
+        return score if known is None else f"{score} on {known.model}"
+
+    @property
+    def width(self) -> int:
+        return self.guard.width
+
+    @property
+    def false_alarm_rate(self) -> float:
+        return self.guard.false_alarm_rate
+
+    @property
+    def calibration(self) -> Calibration:
+        return self.guard.calibration
+
+    @property
+    def takes_features(self) -> bool:
+        return True
+
+    @property
+    def takes_pictures(self) -> bool:
+        return self.guard.loaded is not None or self.guard.provenance is not None
+
+    def warm(self) -> None:
+        """Load the model, and give both a first batch: the model's head must be the guard's."""
+        self.guard.to(self._device)
+        if self.takes_pictures:
+            self._loaded = self.guard._own_model(*self._named)
+            self.guard.to(self._device)
+            noise = torch.rand(2, *self._loaded.input_shape, generator=torch.Generator().manual_seed(0))
+            self.judge(noise, explain=False)
+        self.judge(torch.ones(1, self.width), explain=True)
+
+    def prepare(self, picture: Image) -> Prepared:
+        """As `theodolite score` prepares it, to the bit."""
+        assert self._loaded is not None
+        image = plain(picture)
+        tilted = orientation(image) != 1
+        turn = self.guard.provenance is not None and self.guard.provenance.turns
+        prepared = self._loaded.preprocess(upright(image) if turn else image)
+        return Prepared(prepared, AS_STORED if tilted and not turn else None)
+
+    def judge(self, inputs: Tensor, *, explain: bool) -> list[Judged]:
+        guard = self.guard
+        with torch.no_grad():
+            features = guard._features(inputs.to(self._device), finite=False)
+            verdicts = guard.verdicts(features, unscorable=FLAG)
+            told = self._explained(features) if explain else [None] * len(features)
+        return rows_of(verdicts, told)
+
+    def _explained(self, features: Tensor) -> list[Sides | None]:
+        """The table of boundaries is made for the first that asks, in `warm`."""
+        if self._explainer is None:
+            self._explainer = Explainer(self.guard)
+        return [sides_of(one) for one in self._explainer(features)]
+
+    def class_name(self, index: int) -> str:
+        return self.guard.class_name(index)
