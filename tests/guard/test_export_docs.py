@@ -12,7 +12,7 @@ import theodolite as th
 
 pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
 
-PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+PAGE = Path(__file__).parents[2] / "README.md"
 MARKED = re.compile(r"<!-- ten lines -->\n```python\n(.*?)```", re.DOTALL)
 
 
