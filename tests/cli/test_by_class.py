@@ -50,7 +50,7 @@ def test_small_classes_are_named_as_pooled(folder: Path) -> None:
     assert made.code == 0, made.err
     pooled = Guard.load(folder / "guard.safetensors").calibration.pooled
     assert 1 < len(pooled) < CLASSES
-    assert f"{len(pooled)} classes share one" in made.out
+    assert f"{len(pooled)} small classes share one" in made.out
     assert fit(folder, "--class-minimum", "410").code == 2
 
 

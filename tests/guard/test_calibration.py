@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from theodolite import Head
 from theodolite.core.arrays import as_scores
 from theodolite.core.errors import InputError
 from theodolite.evaluation import fpr_at_tpr, threshold_at_tpr
-from theodolite.guard import Calibration
+from theodolite.guard import Calibration, Guard
 
 
 def test_threshold_accepts_the_share_it_says() -> None:
@@ -35,6 +36,34 @@ def test_verdict_p_value_and_threshold_agree(calibration: list[int], new: list[i
     flagged = known.is_ood(scores, 0.05)
     np.testing.assert_array_equal(flagged, p_values <= 0.05 + 1e-12)
     np.testing.assert_array_equal(flagged, scores < known.threshold(0.05))
+
+
+def test_scores_are_compared_in_the_coarser_precision() -> None:
+    """A score that is 1 in float32 and 1 − 1e-8 in float64 ties with calibration scores that are 1."""
+    single = Calibration(torch.ones(99, dtype=torch.float32))
+    noise = torch.rand(99, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    exact = Calibration(1 - 1e-8 * noise)
+    for near in (np.array([1 - 1e-8]), torch.tensor([1 - 1e-8], dtype=torch.float64)):
+        assert float(single.p_values(near)[0]) == 1.0
+        assert not bool(single.is_ood(near, 0.5)[0])
+    assert float(exact.standing(torch.ones(1), torch.zeros(1)).rank[0]) == 100
+    assert float(exact.standing(torch.full((1,), 1 - 1e-7), torch.zeros(1)).rank[0]) == 1
+    assert 0.01 < float(exact.p_values(np.array([1 - 5e-9]))[0]) < 1, "both in float64: all digits count"
+    assert float(single.p_values(np.array([1 - 1e-6]))[0]) == 0.01
+    assert float(single.p_values(np.array([-1e300]))[0]) == 0.01, "more than float32 can hold"
+
+
+@pytest.mark.parametrize("name", ["msp", "energy"])
+def test_rows_in_any_precision_have_the_same_verdict(name: str) -> None:
+    """A confident classifier, whose MSP is 1 but for rounding."""
+    weight = 30 * torch.eye(5, 8)
+    noise = torch.rand(600, 8, generator=torch.Generator().manual_seed(0))
+    rows = noise + 3 * torch.eye(5, 8)[torch.arange(600) % 5]
+    guard = Guard.fit(rows[:300], head=Head(weight), detector=name, calibration=rows[300:])
+    one, other = (guard.verdicts(values) for values in (rows, rows.double()))
+    assert torch.equal(torch.as_tensor(one.is_ood), torch.as_tensor(other.is_ood))
+    difference = (torch.as_tensor(one.p_value) - torch.as_tensor(other.p_value)).abs().max()
+    assert float(difference) <= 1.01 / 301, "but for a rank at a tie"
 
 
 @pytest.mark.parametrize(("size", "rate"), [(20, 0.05), (20, 0.2), (57, 0.05), (500, 0.01), (500, 0.1)])

@@ -19,6 +19,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from live_service import features_of_noise, live, npy, picture, picture_guard, png
 from made_guards import WIDTH, clusters, fitted, head
 from theodolite import KNN, Guard
+from theodolite.guard.explanation import p_value_in_words
 from theodolite.serve import Service, judging_of
 
 
@@ -190,6 +191,19 @@ def test_sixteen_clients_get_their_own_answers(address: str, guard: Guard) -> No
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(client, range(16)))
+
+
+def test_words_are_about_the_samples_own_class() -> None:
+    """Some of these are stranger than all calibration samples of their class, of which there are fewer."""
+    guard = fitted(per_class=True)
+    rows = np.concatenate([clusters(40, 7)[0].numpy(), np.random.default_rng(0).normal(0, 4, (80, WIDTH))])
+    with pytest.warns(UserWarning, match="knows no model"), live(Service(judging_of(guard))) as address:
+        said = score(address, content=npy(rows), headers=NPY)["results"]
+    counts = [len(guard.calibration.peers(one["predicted"])) for one in said]
+    assert max(counts) < len(guard.calibration)
+    for one, count in zip(said, counts, strict=True):
+        assert one["in_words"] == p_value_in_words(one["p_value"], count)
+    assert any(one["in_words"].startswith("stranger than all") for one in said)
 
 
 def test_the_triangle_is_that_of_ora() -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from live_service import live, npy, picture, picture_guard, png
 from made_guards import WIDTH, clusters, fitted
 from theodolite import Guard, Monitor
-from theodolite.core.errors import InputError
+from theodolite.core.errors import InputError, StorageError
 from theodolite.guard.martingale import SHIRYAEV_ROBERTS
 from theodolite.serve import Service, Watching, judging_of
 
@@ -75,6 +75,50 @@ def test_the_state_goes_on_where_it_was(tmp_path: Path) -> None:
     assert kept.evidence == pytest.approx(whole.evidence, rel=1e-6)
     with pytest.raises(InputError, match="kind martingale does not go with"):
         Monitor.resumed(guard.calibration, state, kind="martingale")
+
+
+def test_an_alarm_stays_after_a_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    guard, state = fitted(), tmp_path / "drift.safetensors"
+    known = monitor(guard)
+    known.update(np.full(50, -10.0))
+    known.save(state)
+    watching = Watching(Monitor.load(state, guard.calibration), state)
+    with caplog.at_level(logging.WARNING), live(Service(judging_of(guard), watching=watching)) as address:
+        metrics = httpx.get(f"{address}/metrics").text
+        said = httpx.get(f"{address}/v1/guard").json()["drift"]
+    assert said["alarmed_at"] == known.alarmed_at
+    assert "theodolite_drift_alarm 1.0" in metrics
+    assert f"theodolite_drift_evidence {known.evidence}" in metrics
+    assert f"alarm at sample {known.alarmed_at}" in caplog.text
+
+
+def test_a_state_that_cannot_be_written_is_known_at_the_start_and_costs_no_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    guard = fitted()
+    with pytest.raises(StorageError):
+        Watching(monitor(guard), tmp_path / "nowhere" / "drift.safetensors")
+    place = tmp_path / "there"
+    place.mkdir()
+    watching = Watching(monitor(guard), place / "drift.safetensors")
+    with live(Service(judging_of(guard), watching=watching)) as address:
+        (place / "drift.safetensors").unlink()
+        place.rmdir()
+        for _ in range(30):
+            sent(address, batches()[0])
+    assert watching.now.seen == 1_200, "all answers, and all of them in the evidence"
+    assert caplog.text.count("the state of the monitor was not kept") == 2, "after 1,000, and at the end"
+
+
+def test_clients_rates_do_not_mix_with_the_share_that_is_flagged() -> None:
+    guard = fitted()
+    with live(Service(judging_of(guard))) as address:
+        rows = clusters(400, 5)[0].numpy()
+        asked = httpx.post(f"{address}/v1/score?false_alarm_rate=0.9", content=npy(rows), headers=NPY)
+        metrics = httpx.get(f"{address}/metrics").text
+    assert sum(one["verdict"] == "OOD" for one in asked.json()["results"]) > 300
+    expected = int(np.asarray(guard.verdicts(rows).is_ood).sum())
+    assert f'theodolite_verdicts_total{{verdict="OOD"}} {expected}.0' in metrics
 
 
 def test_what_is_no_picture_says_nothing_of_the_stream() -> None:

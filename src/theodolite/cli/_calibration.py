@@ -15,7 +15,7 @@ def threshold_text(calibration: Calibration, rate: float) -> str:
         return f"{of_classes.pop():.6g}"
     low, high = min(of_classes), max(of_classes)
     pooled = len(calibration.pooled)
-    shared = f", {pooled} classes share one" if pooled else ""
+    shared = f", {pooled} small classes share one" if pooled else ""
     return f"{low:.6g} to {high:.6g}, by class{shared}"
 
 

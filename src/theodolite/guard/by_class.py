@@ -9,10 +9,11 @@ of samples that were predicted as the same class (Mondrian conformal prediction,
 For a sample predicted as c that is exchangeable with the calibration samples predicted as c, P(p ≤ α) ≤ α.
 That is a promise for each predicted class, and hence for all together.
 
-Classes with fewer than ``at_least`` scores are one pool and share a threshold; as long as the pool itself has
-fewer, the smallest of the other classes joins it. The promise of the pool is about its classes together.
-Which classes it holds is read off the calibration data, so that its promise is a little less exact than the
-others': among rare classes, those that were rarer by chance are the more likely to be pooled.
+Classes with fewer than ``at_least`` scores are one pool and share a threshold; its promise is about its
+classes together. Which they are is read off the calibration data, so that it is a little less exact than the
+others': among rare classes, those that were rarer by chance are the more likely to be pooled. Where the pool
+itself has fewer than that, its classes are compared with all calibration scores, and nothing is promised to
+them alone: so few samples are of them.
 """
 
 from __future__ import annotations
@@ -26,20 +27,18 @@ from .calibration import Calibration, Standing, require_enough
 
 # Enough for a rate of 1 %, and for one of 5 % to lie between 2 and 9 % in nine classes of ten.
 AT_LEAST = 100
+# The group of classes that are compared with the calibration scores of all.
+ALL = -1
 
 
 def pool_small(counts: Tensor, at_least: int = AT_LEAST) -> Tensor:
-    """The group of every class (C,), numbered from 0, for classes of so many calibration scores each."""
+    """The group of every class (C,), from 0 on, or `ALL`, for classes of so many calibration scores each."""
     if at_least < 1:
         raise InputError(f"a class of its own must have at least one calibration score, got {at_least}")
-    order = torch.argsort(counts, stable=True)
-    sizes = counts[order]
-    before = sizes.cumsum(0) - sizes
-    # In the pool: too small itself, or needed to make those before it enough.
-    pooled = (sizes < at_least) | ((before < at_least) & bool(sizes[0] < at_least))
-    groups = torch.empty_like(order)
-    groups[order] = torch.where(pooled, 0, (~pooled).cumsum(0) - (0 if bool(pooled.any()) else 1))
-    return groups
+    small = counts < at_least
+    enough = int(counts[small].sum()) >= at_least
+    own = (~small).cumsum(0) - (0 if enough else 1)
+    return torch.where(small, 0 if enough else ALL, own)
 
 
 class ClassCalibration(Calibration):
@@ -62,11 +61,12 @@ class ClassCalibration(Calibration):
         self.register_buffer("predicted", as_labels(predicted, len(self), len(of_class)).cpu()[order])
         self.register_buffer("groups", of_class)
         own = of_class[self.predicted]
-        counts = torch.bincount(own, minlength=int(of_class.max()) + 1)
+        counts = torch.bincount(own[own != ALL], minlength=int(of_class.max()) + 1)
         if bool((counts == 0).any()):
             raise InputError(f"no calibration score is of group {int((counts == 0).nonzero()[0])} of classes")
         # Of every score its group, and within it how many scores of all groups are at most as high: sorted.
-        places = self._place(own, torch.searchsorted(self.sorted_scores, self.sorted_scores, right=True))
+        at_most = torch.searchsorted(self.sorted_scores, self.sorted_scores, right=True)
+        places = self._place(own, at_most)[own != ALL]
         for name, values in (
             ("_places", places.sort().values),
             ("_counts", counts),
@@ -76,37 +76,57 @@ class ClassCalibration(Calibration):
 
     def standing(self, scores: Tensor, predicted: Tensor) -> Standing:
         everywhere = super().standing(scores, predicted)
+        if not len(self._counts):
+            return everywhere
         group = self.groups[predicted.clamp(min=0)]
-        place = self._place(group, everywhere.rank - 1)
-        at_most = torch.searchsorted(self._places, place, right=True) - self._starts[group]
-        return Standing(1 + at_most, self._counts[group], everywhere.nowhere)
+        one = group.clamp(min=0)
+        place = self._place(one, everywhere.rank - 1)
+        rank = 1 + torch.searchsorted(self._places, place, right=True) - self._starts[one]
+        return Standing(
+            torch.where(group == ALL, everywhere.rank, rank),
+            torch.where(group == ALL, everywhere.among, self._counts[one]),
+            everywhere.nowhere,
+        )
 
     def peers(self, predicted: int | None = None) -> Tensor:
         if predicted is None:
             raise InputError("the guard is calibrated by class: name the class, predicted=")
         if not 0 <= predicted < len(self.groups):
             raise InputError(f"there is no class {predicted}: classes are 0 to {len(self.groups) - 1}")
-        return self.sorted_scores[self.groups[self.predicted] == self.groups[predicted]]
+        group = int(self.groups[predicted])
+        return (
+            self.sorted_scores if group == ALL else self.sorted_scores[self.groups[self.predicted] == group]
+        )
 
     def require_rate(self, false_alarm_rate: float) -> None:
         """Every group has enough scores, or the smallest one says that it has not."""
-        require_enough(false_alarm_rate, int(self._counts.min()))
+        require_enough(false_alarm_rate, min(self._sizes))
 
     @property
     def smallest_p_value(self) -> float:
-        """What the strangest of all samples would get, in the smallest group."""
-        return 1 / (int(self._counts.min()) + 1)
+        """What the strangest of all samples would get, in the largest group."""
+        return 1 / (max(self._sizes) + 1)
+
+    @property
+    def smallest_rate(self) -> float:
+        """The lowest false-alarm rate that can be promised to every sample, also of the smallest group."""
+        return 1 / (min(self._sizes) + 1)
 
     @property
     def representatives(self) -> tuple[int | None, ...]:
         """The first class of every group."""
-        return tuple(int((self.groups == group).nonzero()[0]) for group in range(len(self._counts)))
+        return tuple(int((self.groups == group).nonzero()[0]) for group in torch.unique(self.groups).tolist())
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [len(self.peers(one)) for one in self.representatives]
 
     @property
     def pooled(self) -> tuple[int, ...]:
-        """The classes that share a threshold."""
-        sizes = torch.bincount(self.groups)
-        return tuple((sizes[self.groups] > 1).nonzero().flatten().tolist())
+        """The classes without a threshold of their own: they share one, or have that of all scores."""
+        sizes = torch.bincount(self.groups + 1)
+        alone = (sizes[self.groups + 1] == 1) & (self.groups != ALL)
+        return tuple((~alone).nonzero().flatten().tolist())
 
     def _place(self, group: Tensor, at_most: Tensor) -> Tensor:
         return group * (len(self) + 1) + at_most
@@ -118,11 +138,11 @@ class ClassCalibration(Calibration):
 
 
 def _as_groups(groups: ArrayLike) -> Tensor:
-    """Groups of classes, numbered from 0 without a gap."""
+    """Groups of classes, numbered from 0 without a gap; `ALL` may stand among them."""
     values = as_tensor(groups, "groups").cpu()
-    if values.ndim != 1 or len(values) == 0:
-        raise InputError(f"groups must hold one number a class, got shape {tuple(values.shape)}")
-    numbers = as_labels(values, len(values), len(values))
-    if bool((torch.bincount(numbers) == 0).any()):
+    if values.ndim != 1 or len(values) == 0 or values.is_floating_point():
+        raise InputError(f"groups must hold one whole number a class, got shape {tuple(values.shape)}")
+    numbers = as_labels(values.to(torch.int64) - ALL, len(values), len(values) + 1) + ALL
+    if bool((torch.bincount(numbers[numbers != ALL]) == 0).any()):
         raise InputError("groups of classes must be numbered from 0 without a gap")
     return numbers

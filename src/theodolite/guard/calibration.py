@@ -7,6 +7,9 @@ The conformal p-value of a score s against n calibration scores is
 If a new ID sample is exchangeable with the calibration samples, P(p ≤ α) ≤ α for every α and every n:
 flagging p ≤ α keeps the false-alarm rate at most α, on average over calibration sets. It is a promise about
 ID data only; how many OOD samples are caught depends on the score.
+
+Scores are compared in the coarser precision of the two sides. A score that float32 rounds to its bound (an
+MSP of 1) ties with calibration scores that were rounded so; in float64 it would lie just below them all.
 """
 
 from __future__ import annotations
@@ -43,6 +46,11 @@ class Standing(NamedTuple):
     rank: Tensor
     among: Tensor
     nowhere: Tensor
+
+
+def _in_single(values: Tensor) -> Tensor:
+    """Rounded to float32; a number that float32 cannot hold becomes infinite, in the order it had."""
+    return values.to(torch.float32).to(torch.float64)
 
 
 def flagged(p_value: float, false_alarm_rate: float) -> bool:
@@ -94,6 +102,7 @@ class Calibration(nn.Module):
         scores = torch.from_numpy(as_scores(id_scores, "id_scores"))
         self.register_buffer("sorted_scores", scores.sort().values)
         self._count = len(self.sorted_scores)
+        self._single = bool((_in_single(scores) == scores).all())
 
     def __len__(self) -> int:
         return self._count
@@ -106,6 +115,11 @@ class Calibration(nn.Module):
 
     # ------------------------------------------------------------------ tensors, unchecked, for graphs
 
+    def comparable(self, scores: Tensor) -> Tensor:
+        """Scores in float64, with no more digits than the calibration scores were computed in."""
+        values = scores.to(torch.float64)
+        return _in_single(values) if self._single else values
+
     def forward(self, standing: Standing) -> Tensor:
         """p-values in float64; NaN for a score that is NaN."""
         return standing.rank.to(torch.float64).masked_fill(standing.nowhere, torch.nan) / (standing.among + 1)
@@ -117,8 +131,11 @@ class Calibration(nn.Module):
 
     def standing(self, scores: Tensor, predicted: Tensor) -> Standing:  # noqa: ARG002
         """Where scores, on the calibration's device, stand among those of calibration."""
-        values = scores.to(torch.float64)
-        rank = 1 + torch.searchsorted(self.sorted_scores, values, right=True)
+        values = self.comparable(scores)
+        known = self.sorted_scores
+        if not self._single and scores.dtype != torch.float64:
+            known = _in_single(known)
+        rank = 1 + torch.searchsorted(known, values, right=True)
         return Standing(rank, torch.full_like(rank, self._count), torch.isnan(values))
 
     # ------------------------------------------------------------------ scores, checked
@@ -174,7 +191,7 @@ class Calibration(nn.Module):
 
     @property
     def representatives(self) -> tuple[int | None, ...]:
-        """One class of each threshold; here there is one threshold, whatever the class."""
+        """One class of each threshold; here there is one, whatever the class."""
         return (None,)
 
     @property
@@ -185,6 +202,11 @@ class Calibration(nn.Module):
     @property
     def smallest_p_value(self) -> float:
         """What the strangest of all samples would get."""
+        return 1 / (len(self) + 1)
+
+    @property
+    def smallest_rate(self) -> float:
+        """The lowest false-alarm rate that can be promised to every sample."""
         return 1 / (len(self) + 1)
 
     def require_rate(self, false_alarm_rate: float) -> None:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError, TheodoliteWarning
+from .calibration import Calibration
 from .verdicts import ID, OOD, PathVerdict
 
 
@@ -37,15 +38,15 @@ def check_rules(fdr: float | None, false_alarm_rate: float | None) -> None:
         raise InputError("fdr and the false-alarm rate are two rules to flag by: pass one of them")
 
 
-def discoveries(p_values: Tensor, fdr: float, smallest: float) -> Tensor:
+def discoveries(p_values: Tensor, fdr: float, calibration: Calibration) -> Tensor:
     """True for the samples that are flagged together. Those without a p-value (NaN) are not tested.
 
-    ``smallest`` is the smallest p-value that the calibration can give: where not even that would do for a
-    single strange sample, it is said.
+    Where not even the smallest p-value that the calibration can give would do for a single strange sample,
+    it is said.
     """
     tested = ~torch.isnan(p_values)
     count = int(tested.sum())
-    _require_enough(count, fdr, smallest)
+    _require_enough(count, fdr, calibration)
     ordered, order = torch.where(tested, p_values.double(), torch.inf).sort(stable=True)
     steps = torch.arange(1, len(p_values) + 1, dtype=torch.float64, device=p_values.device)
     below = (ordered <= fdr * steps / max(1, count) * (1 + 1e-12)).nonzero()
@@ -56,20 +57,28 @@ def discoveries(p_values: Tensor, fdr: float, smallest: float) -> Tensor:
 
 
 def together(
-    batches: Iterable[Sequence[PathVerdict]], fdr: float, smallest: float
+    batches: Iterable[Sequence[PathVerdict]], fdr: float, calibration: Calibration
 ) -> Iterator[list[PathVerdict]]:
     """The same for rows: when the last has come, all of them with the verdict each has among them."""
     rows = list(chain.from_iterable(batches))
     values = [torch.nan if row.p_value is None else row.p_value for row in rows]
-    flagged = discoveries(torch.tensor(values, dtype=torch.float64), fdr, smallest).tolist()
+    flagged = discoveries(torch.tensor(values, dtype=torch.float64), fdr, calibration).tolist()
     yield [
         row if row.p_value is None else row._replace(verdict=OOD if found else ID)
         for row, found in zip(rows, flagged, strict=True)
     ]
 
 
-def _require_enough(count: int, fdr: float, smallest: float) -> None:
+def _require_enough(count: int, fdr: float, calibration: Calibration) -> None:
     """Too few calibration scores find nothing, which must not look like nothing to be found."""
+    smallest = calibration.smallest_p_value
+    if count and smallest <= fdr < calibration.smallest_rate:
+        warnings.warn(
+            f"of the class with the fewest calibration scores no p-value is below "
+            f"{calibration.smallest_rate:.3g}, so that none of its samples can be flagged at fdr={fdr:g}",
+            TheodoliteWarning,
+            stacklevel=3,
+        )
     if not count or smallest <= fdr / count:
         return
     if smallest > fdr:

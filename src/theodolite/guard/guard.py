@@ -115,8 +115,8 @@ class Guard(PathJudge):
         Without ``calibration`` data a share of the features is held out, chosen by a hash of the sample ids.
         The promise is about data like the calibration data: where the network was trained on the features'
         images, pass others as ``calibration``. ``per_class`` keeps the promise for every predicted class with
-        100 calibration scores or more, or as many as it says, see `by_class`. ``description`` are further
-        arguments of `Guard`: ``class_names``, ``false_alarm_rate``, ….
+        100 calibration scores or more, or as many as it says; smaller ones are pooled, see `by_class`.
+        ``description`` are further arguments of `Guard`: ``class_names``, ``false_alarm_rate``, ….
         """
         detector = copy.deepcopy(choose_detector(detector))
         head = Head.from_linear(head) if isinstance(head, nn.Linear) else copy.deepcopy(head)

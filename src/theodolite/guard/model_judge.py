@@ -88,7 +88,7 @@ class ModelJudge(Judge):
         columns = self.judge(features, false_alarm_rate, flag=flag)
         if fdr is not None:
             p_values = as_tensor(columns.p_value, "p_values")
-            found = discoveries(p_values, fdr, self.calibration.smallest_p_value)
+            found = discoveries(p_values, fdr, self.calibration)
             columns = columns._replace(is_ood=torch.isnan(p_values) | found)
         template = inputs if isinstance(inputs, Tensor | np.ndarray) else features
         return Verdicts(*(like(as_tensor(column, "verdicts"), template) for column in columns))

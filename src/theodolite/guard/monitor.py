@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
-import torch
 
 from ..core.arrays import ArrayLike, FloatArray, as_tensor
 from ..core.errors import InputError
@@ -77,6 +76,7 @@ class Monitor:
             raise InputError(f"seed must be a whole number from 0 on, got {seed!r}")
         self.kind, self.alarm = kind, float(alarm)
         self._digest = digest_of(calibration)
+        self._calibration = calibration
         self._reference = GrowingReference(calibration.scores, seed)
         self._unscorable = 0
         self._begin()
@@ -123,7 +123,8 @@ class Monitor:
 
     def update(self, scores: ArrayLike) -> Reading:
         """The next scores of the stream, in order; NaN is a sample without a score."""
-        values = as_tensor(scores, "scores").cpu().to(torch.float64).numpy()
+        given = as_tensor(scores, "scores").to(self._calibration.sorted_scores.device)
+        values = self._calibration.comparable(given).cpu().numpy()
         if values.ndim != 1:
             raise InputError(f"scores must be a vector, one a sample, got shape {values.shape}")
         unscorable = np.isnan(values)

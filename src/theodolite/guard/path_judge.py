@@ -61,7 +61,7 @@ class PathJudge(ModelJudge):
         reader.accept_code_change = self.accept_code_change
         judge = partial(self.verdicts, false_alarm_rate=false_alarm_rate, unscorable=unscorable)
         rows = reader.verdicts([str(path) for path in named], judge, self.class_name, progress)
-        return rows if fdr is None else together(rows, fdr, self.calibration.smallest_p_value)
+        return rows if fdr is None else together(rows, fdr, self.calibration)
 
     def score_folder(
         self,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from pydantic import BaseModel, Field
 
 from ..guard.calibration import flagged
+from ..guard.explanation import p_value_in_words
 from ..guard.verdicts import ID, NO_CLASS, OOD, UNREADABLE, UNSCORABLE
-from .judging import Judged
+from .judging import Judged, Judging
 from .triangle import Sides
 
 
@@ -53,6 +53,7 @@ class Entry(BaseModel):
     class_name: str | None = Field(description="The same in words, or the number where it has no name.")
     score: float | None = Field(description="Higher is more in-distribution.")
     p_value: float | None = Field(description="Share of calibration samples that look at least as strange.")
+    in_words: str | None = Field(description="The p-value in words.")
     note: str | None = Field(description="Why it is unreadable, or how else it was read than it may seem.")
     triangle: Triangle | None = Field(
         default=None, description="Where `explain` was asked for and there is one."
@@ -84,18 +85,21 @@ class About(BaseModel):
     features: int = Field(description="The width of the features it judges.")
     takes_pictures: bool
     false_alarm_rate: float
-    calibration: int = Field(description="How many calibration scores the p-values are against.")
+    calibration: int = Field(description="How many calibration scores it has, of all classes.")
     pictures: int = Field(description="Most pictures in one request.")
     request_bytes: int = Field(description="Most bytes in one request.")
     drift: Drift | None = Field(description="What the monitor says; null without one.")
 
 
 class Writer:
-    """Writes entries at one request's false-alarm rate."""
+    """Writes entries at one request's false-alarm rate; ``of`` are pictures or samples."""
 
-    def __init__(self, false_alarm_rate: float, class_name: Callable[[int], str]) -> None:
+    def __init__(self, false_alarm_rate: float, judging: Judging, of: str) -> None:
         self._rate = false_alarm_rate
-        self._class_name = class_name
+        self._class_name = judging.class_name
+        self._calibration = judging.calibration
+        self._of = of
+        self._counts: dict[int, int] = {}
 
     def entry(self, index: int, name: str | None, judged: Judged, note: str | None = None) -> Entry:
         if math.isnan(judged.p_value):
@@ -109,9 +113,16 @@ class Writer:
             class_name=self._class_name(judged.predicted) if known else None,
             score=judged.score if math.isfinite(judged.score) else None,
             p_value=judged.p_value,
+            in_words=p_value_in_words(judged.p_value, self._count(judged.predicted), self._of),
             note=note,
             triangle=None if judged.sides is None else self._triangle(judged.sides),
         )
+
+    def _count(self, predicted: int) -> int:
+        """With how many calibration scores a sample of this class is compared."""
+        if predicted not in self._counts:
+            self._counts[predicted] = len(self._calibration.peers(predicted))
+        return self._counts[predicted]
 
     def _triangle(self, sides: Sides) -> Triangle:
         return Triangle(across_name=self._class_name(sides.across), **sides._asdict())
@@ -131,5 +142,6 @@ def _without(index: int, name: str | None, verdict: str, note: str | None) -> En
         class_name=None,
         score=None,
         p_value=None,
+        in_words=None,
         note=note,
     )

@@ -70,7 +70,7 @@ def make_app(
 
 def _verdicts(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1")
-    smallest = service.judging.calibration.smallest_p_value
+    smallest = service.judging.calibration.smallest_rate
 
     @router.post(
         "/score",

@@ -37,7 +37,7 @@ class Metrics:
         )
         self._verdicts = Counter(
             "theodolite_verdicts",
-            "Verdicts given; OOD and unscorable are flagged.",
+            "Verdicts at the guard's own rate; OOD and unscorable are flagged.",
             ("verdict",),
             registry=registry,
         )

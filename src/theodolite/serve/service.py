@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -15,6 +15,8 @@ from starlette.requests import ClientDisconnect
 from torch import Tensor
 
 from ..core.errors import InputError, UnreadableImageError
+from ..guard.calibration import flagged
+from ..guard.verdicts import ID, OOD
 from .answers import Answer, Entry, Writer, unreadable
 from .batching import Batcher, Room
 from .bounds import Bounds
@@ -64,6 +66,8 @@ class Service:
     @asynccontextmanager
     async def running(self, ended: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
         """Load and warm up in the background, judge until the end. ``ended`` is called if either fails."""
+        if self.watching is not None:
+            self.watching.begin(self.metrics)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="decode")
         one = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._batcher = Batcher(
@@ -86,7 +90,7 @@ class Service:
             for pool in (self._pool, one):
                 pool.shutdown(wait=False, cancel_futures=True)
             if self.watching is not None:
-                self.watching.close()
+                await asyncio.to_thread(self.watching.close)
 
     async def _or_end(self, work: Awaitable[None], ended: Callable[[], None]) -> None:
         """Without the model, or whatever has batches judged, there is no service."""
@@ -120,8 +124,8 @@ class Service:
             self.judging.calibration.require_rate(rate)
         except InputError as error:
             raise Refusal(422, str(error)) from error
-        writer = Writer(rate, self.judging.class_name)
         kind, most = self._kind(request)
+        writer = Writer(rate, self.judging, "pictures" if kind == FORM else "samples")
         with self._held.share() as share:
             body = await read_body(request, share, most=most, seconds=self.bounds.body_seconds)
             if kind == FORM:
@@ -129,13 +133,20 @@ class Service:
             else:
                 entries = self._of_features(body, kind, asked, writer)
             found = await self._in_time(request, entries)
-        for entry in found:
-            self.metrics.verdict(entry.verdict)
+        self._count(found)
         if self.watching is not None:
-            self.watching.take(found, self.metrics)
+            await self.watching.take(found, self.metrics)
         return await self._off_loop(
             lambda: Answer(false_alarm_rate=rate, results=found).model_dump_json().encode()
         )
+
+    def _count(self, entries: Sequence[Entry]) -> None:
+        """Verdicts at the guard's own rate, whatever clients ask for: their share means one thing."""
+        for entry in entries:
+            verdict = entry.verdict
+            if entry.p_value is not None:
+                verdict = OOD if flagged(entry.p_value, self.judging.false_alarm_rate) else ID
+            self.metrics.verdict(verdict)
 
     def _kind(self, request: Request) -> tuple[str, int]:
         """What the body is, and how long it may be."""

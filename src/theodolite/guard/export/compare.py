@@ -82,11 +82,11 @@ class Comparison:
     def _require_own_verdicts(self, name: str, given: Array, found: dict[str, Array]) -> None:
         """p-values and flags must be exactly those that the calibration gives to the graph's own scores."""
         some = given[:_SOME]
-        rates = [rate for rate in _OTHER_RATES if rate > self.calibration.smallest_p_value]
+        rates = [rate for rate in _OTHER_RATES if rate > self.calibration.smallest_rate]
         self._require_own(name, found, self.rate)
         for rate in rates:
             self._require_own(name, self.run(some, rate), rate)
-        everything = self.run(some, self.calibration.smallest_p_value / 2)["is_ood"]
+        everything = self.run(some, self.calibration.smallest_rate / 2)["is_ood"]
         self._require(bool(everything.all()), name, "that a rate without a promise flags all", found, found)
 
     def _require_own(self, name: str, found: dict[str, Array], rate: float) -> None:

@@ -34,7 +34,7 @@ class GuardGraph(nn.Module):
         self.capture = capture
         self.model = None if capture is None else capture.model
         self.pixels = pixels
-        self._lowest_rate = judge.calibration.smallest_p_value * (1 - ROUNDING)
+        self._lowest_rate = judge.calibration.smallest_rate * (1 - ROUNDING)
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ function show(card, entry, rate) {
   card.querySelector(".class").textContent = entry.class_name ?? "No class: the guard has no head";
   tell(card, strange ? "Out of distribution" : "In distribution");
   card.querySelector(".words").textContent =
-    (strange ? "Do not trust the class. " : "") + inWords(entry.p_value, rate);
+    `${strange ? "Do not trust the class. " : ""}${sentence(entry.in_words)} It is flagged at ${percent(rate)} or less.`;
   drawScale(card.querySelector(".scale"), entry.p_value, rate);
   const note = entry.note === null ? "" : ` · ${entry.note}`;
   const score = entry.score === null ? "none" : entry.score.toPrecision(4);
@@ -126,16 +126,8 @@ function show(card, entry, rate) {
   }
 }
 
-// A p-value counts calibration samples: the smallest is one in all of them and this one.
-function inWords(p, rate) {
-  const smallest = 1 / (about.calibration + 1);
-  const flagged = `It is flagged at ${percent(rate)} or less.`;
-  if (p <= 1.001 * smallest) {
-    return `Not one of the ${count.format(about.calibration)} calibration samples looks as strange as this. ${flagged}`;
-  }
-  const [share, of] = p < 0.01 ? [1000 * p, "1,000"] : [100 * p, "100"];
-  const number = share < 10 ? Number(share.toPrecision(2)) : Math.round(share);
-  return `About ${number} in ${of} ordinary inputs look at least as strange as this. ${flagged}`;
+function sentence(words) {
+  return `${words[0].toUpperCase()}${words.slice(1)}.`;
 }
 
 function drawn(parent, kind, attributes, text) {
