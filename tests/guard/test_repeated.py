@@ -26,6 +26,7 @@ from theodolite.reference.head import Head
 
 FITTED_ON = "rows to calibrate on are fitted on as well"
 
+
 def rows(count: int, seed: int, width: int = 16) -> Tensor:
     return torch.randn(count, width, generator=torch.Generator().manual_seed(seed))
 
@@ -190,14 +191,14 @@ def test_a_fit_sees_what_it_was_given() -> None:
 
 def test_no_rows_are_an_error_of_ours() -> None:
     known: Any = rows(200, 0)
-    empty: tuple[Any, ...] = ([], (), (part for part in ()))
+    empty: tuple[Any, ...] = ([], (), iter([]))
     for nothing in empty:
         with pytest.raises(InputError, match=r"features (is|are) empty"):
             Guard.fit(nothing, detector="knn", calibration=known)
     with pytest.raises(InputError, match="calibration is empty"):
         Guard.fit(known, detector="knn", calibration=[])
     with pytest.raises(InputError, match="no sample was held out"):
-        Guard.fit(known, detector="knn", calibration=(part for part in ()))
+        Guard.fit(known, detector="knn", calibration=iter([]))
 
 
 def test_per_class_is_a_truth_or_a_whole_number() -> None:

@@ -116,7 +116,7 @@ class _Rows:
     def read(self) -> ArrayLike | Batches:
         """What a fit is to read: arrays stay what they are, and what can be read once is seen to be so."""
         if isinstance(self.data, _AT_HAND):
-            return self.data  # type: ignore[return-value]
+            return self.data
         return iter(self) if isinstance(self.data, Iterator) else self
 
     def keys(self, name: str) -> _Keys:
