@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ..core.arrays import ArrayLike
@@ -108,11 +109,17 @@ def calibrate(
 
 def _checked_minimum(per_class: bool | int, head: Head | None) -> int | None:
     """How many scores a class of its own needs; None where all classes share one threshold."""
-    if per_class is False:
+    asked = isinstance(per_class, bool | np.bool_)
+    if not asked and not isinstance(per_class, int | np.integer):
+        raise InputError(
+            f"per_class must be True, False or a whole number, the fewest calibration scores of a class with "
+            f"a threshold of its own, got {per_class!r}"
+        )
+    if asked and not per_class:
         return None
     if head is None:
         raise InputError("per_class needs a head: without one no class is predicted")
-    return AT_LEAST if per_class is True else per_class
+    return AT_LEAST if asked else int(per_class)
 
 
 def _at_most(errors: int, count: int) -> float:

@@ -42,6 +42,7 @@ from .nearest import BankLike
 from .origin import Origin, origin_of, require_one_model
 from .path_judge import PathJudge
 from .provenance import Provenance, load_trusted
+from .repeated import RowCheck
 from .state import description_bytes, restore
 from .storage import REMEDY, GuardParts, find, read_guard, write_guard
 
@@ -121,20 +122,22 @@ class Guard(PathJudge):
         detector = copy.deepcopy(choose_detector(detector))
         head = Head.from_linear(head) if isinstance(head, nn.Linear) else copy.deepcopy(head)
         require_head(detector, head)
-        require_unseen(detector, features, calibration)
+        fitted = require_unseen(detector, features, calibration)
         require_one_model(features, calibration)
         to_fit: ArrayLike | Batches = features
         own_share = calibration is None
         if calibration is None:
             to_fit, calibration = split(features, labels, ids, head, calibration_share)
-            labels = ids = None
-        detector.fit(to_fit, labels, head=head, ids=ids)
-        scores, calibrated = calibrate(detector, calibration, head, own_share=own_share, per_class=per_class)
+            labels, ids, fitted = None, None, [to_fit]
+        rows = RowCheck(fitted, calibration, head, share=own_share)
+        detector.fit(rows.read(to_fit), labels, head=head, ids=ids)
+        held_out = rows.read(calibration)
+        scores, calibrated = calibrate(detector, held_out, head, own_share=own_share, per_class=per_class)
         description.setdefault("calibrated", calibrated)
         if description.get("origin") is None and description.get("provenance") is None:
             description["origin"] = origin_of(features, head, detector.width, description.get("model"))
-        if calibrated.doubt is not None:
-            warnings.warn(calibrated.doubt, CalibrationWarning, stacklevel=2)
+        for doubt in filter(None, (rows.doubt(), calibrated.doubt)):
+            warnings.warn(doubt, CalibrationWarning, stacklevel=2)
         return cls.of_own(detector, scores, head, **description)
 
     # ------------------------------------------------------------------ reasons

@@ -24,7 +24,6 @@ from ..features.store_checks import require_unseen_pictures
 from ..reference.bank import sample_keys
 from ..reference.head import Head
 from ..reference.reference import Batch, Batches, batches
-from .repeated import require_unseen_rows
 
 # Not the seed of any bank: what is held out must not depend on what a bank keeps.
 _SEED = 0x5EED_CA11B
@@ -57,8 +56,11 @@ def check_share(share: float) -> None:
         raise InputError(f"the calibration share must lie in (0, 1), got {share}")
 
 
-def require_unseen(detector: Detector, features: object, calibration: object) -> None:
-    """Rows that the detector was fitted on, or that lie in its bank, are no calibration data."""
+def require_unseen(detector: Detector, features: object, calibration: object) -> list[object]:
+    """Data that the detector was fitted on, or that lies in its bank, is no calibration data.
+
+    The answer is what the calibration data has still to be compared with row by row, see `repeated`.
+    """
     if _same(features, calibration) or _keys(features) & _keys(calibration):
         raise InputError(
             "the calibration data is the data to fit on: scores of data they were fitted on promise nothing"
@@ -72,10 +74,10 @@ def require_unseen(detector: Detector, features: object, calibration: object) ->
             f"{detector.record.title} keeps every row of {bank} as its bank, so none of them can "
             f"be held out to calibrate on: pass calibration= features of other samples"
         )
-    if calibration is not None:
-        for seen in (features, *([] if bank is None else [FeatureStore(bank)])):
-            if not require_unseen_pictures(_stores(seen), _stores(calibration)):
-                require_unseen_rows(seen, calibration)
+    if calibration is None:
+        return []
+    fitted = [features, *([] if bank is None else [FeatureStore(bank)])]
+    return [data for data in fitted if not require_unseen_pictures(_stores(data), _stores(calibration))]
 
 
 def split(
