@@ -3,5 +3,6 @@
 from .export import Exported, export_guard
 from .real import Check
 from .record import ExportRecord
+from .subjects import ExportOptions
 
-__all__ = ["Check", "ExportRecord", "Exported", "export_guard"]
+__all__ = ["Check", "ExportOptions", "ExportRecord", "Exported", "export_guard"]
