@@ -160,7 +160,7 @@ def test_what_came_by_a_pipe_is_kept_and_an_interrupt_is_its_end(
 
 
 def test_a_pipe_from_score_to_monitor(folder: Path, tmp_path: Path) -> None:
-    """Row by row; the state holds what the file would have given."""
+    """The state holds what the file would have given."""
     state = tmp_path / "state"
     scored = run("score", folder / "guard.safetensors", folder / "loud.npy", "-o", "-", "--format", "jsonl")
     assert scored.code == 0, scored.err
