@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,8 +41,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def monitor(folder: Path, *arguments: str | Path) -> Outcome:
-    return run("monitor", folder / "guard.safetensors", *arguments, env={"COLUMNS": "200"})
+def monitor(folder: Path, *arguments: str | Path, piped: str = "") -> Outcome:
+    return run("monitor", folder / "guard.safetensors", *arguments, env={"COLUMNS": "200"}, piped=piped)
 
 
 def test_a_quiet_stream_has_no_alarm(folder: Path) -> None:
@@ -163,18 +160,12 @@ def test_what_came_by_a_pipe_is_kept_and_an_interrupt_is_its_end(
 
 
 def test_a_pipe_from_score_to_monitor(folder: Path, tmp_path: Path) -> None:
-    """Row by row; the state holds what the file would have given."""
-    program = f"{sys.executable} -m theodolite"
-    guard, state = folder / "guard.safetensors", tmp_path / "state"
-    piped = subprocess.run(
-        f"{program} score {guard} {folder / 'loud.npy'} -o - --format jsonl | "
-        f"{program} monitor {guard} - --state {state} --fail-on-alarm",
-        shell=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert piped.returncode == ALARMED, piped.stderr
-    assert "standard input, line 5" in piped.stdout
+    """The state holds what the file would have given."""
+    state = tmp_path / "state"
+    scored = run("score", folder / "guard.safetensors", folder / "loud.npy", "-o", "-", "--format", "jsonl")
+    assert scored.code == 0, scored.err
+    done = monitor(folder, "-", "--state", state, "--fail-on-alarm", piped=scored.out)
+    assert done.code == ALARMED, done.err
+    assert "standard input, line 5" in done.out
     monitor(folder, folder / "loud.jsonl", "--state", tmp_path / "file")
     assert state.read_bytes() == (tmp_path / "file").read_bytes()

@@ -201,6 +201,7 @@ def test_the_command_on_a_model_of_ones_own(tmp_path: Path) -> None:
     done = run("export", guard, tmp_path / "guard.onnx", *model, "--check", tmp_path / "images", env=wide)
     assert done.code == 0, done.err
     assert "takes images (N, 1, 8, 8)" in done.out
+    assert "Warning" not in done.err
     assert "pictures are prepared outside the graph, as" in done.out
     assert json.loads((tmp_path / "guard.preprocess.json").read_text())["pixels"]["size"] == 8
     loaded = th.load_exported(tmp_path / "guard.onnx")
@@ -209,21 +210,22 @@ def test_the_command_on_a_model_of_ones_own(tmp_path: Path) -> None:
     assert np.asarray(loaded.verdicts(spoilt).unscorable).tolist() == [False, True]
 
 
-def test_the_command_and_inspect(guard: Guard, tmp_path: Path) -> None:
+def test_the_command_and_inspect(guard: Guard, files: Path, tmp_path: Path) -> None:
     guard.save(tmp_path / "guard.safetensors")
     np.save(tmp_path / "real.npy", clusters(50, 4)[0].numpy())
     wide = {"COLUMNS": "200"}
     stored, real = tmp_path / "guard.safetensors", tmp_path / "real.npy"
-    done = run("export", stored, tmp_path / "guard.onnx", "--check", real, env=wide)
+    done = run("export", stored, tmp_path / "guard.pt2", "--check", real, env=wide)
     assert done.code == 0, done.err
     assert "nearly degenerate" in done.out
     assert "the guard knows no model: the graph takes features" in done.out
     assert "takes features (N, 16), gives logits, predicted, score, p_value, is_ood" in done.out
     assert "Warning" not in done.err
-    shown = run("inspect", tmp_path / "guard.onnx", env=wide)
-    assert "exported guard" in shown.out
-    assert "cat | dog | eel | fox | gnu" in shown.out
-    assert "50 real: scores within" in shown.out
+    for file, count in ((tmp_path / "guard.pt2", 50), (files / "guard.onnx", 64)):
+        shown = run("inspect", file, env=wide)
+        assert "exported guard" in shown.out
+        assert "cat | dog | eel | fox | gnu" in shown.out
+        assert f"{count} real: scores within" in shown.out
     refused = run("export", stored, tmp_path / "x.onnx", "--from", "images", env=wide)
     assert refused.code == 2
     assert "does not know its model" in refused.err

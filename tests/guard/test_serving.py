@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import multiprocessing
 import pickle
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ def encoded(count: int = 6, kind: str = "PNG") -> list[bytes]:
 
 def objects(values: list[Any]) -> np.ndarray[Any, np.dtype[np.object_]]:
     array = np.empty(len(values), dtype=object)
-    array[:] = values
+    for place, value in enumerate(values):
+        array[place] = value
     return array
 
 
@@ -172,6 +174,89 @@ def test_columns_of_something_else_are_refused(guard: Guard, values: Any, word: 
         BatchGuard(guard).columns(values)
 
 
+def test_each_row_is_held_to_what_an_array_is(guard: Guard) -> None:
+    judge, (one, two) = BatchGuard(guard), rows(2)
+    masked = np.ma.masked_array(two, mask=[True] + [False] * (WIDTH - 1))
+    for second, word in (
+        (masked, "1 masked"),
+        (masked.astype(object), "1 masked"),
+        (np.zeros(WIDTH, np.int64), "floating-point"),
+        (torch.zeros(WIDTH, dtype=torch.int64), "floating-point"),
+        (np.zeros(WIDTH, np.complex64), "real numbers"),
+        (np.zeros(WIDTH, np.bool_), "real numbers"),
+        (torch.zeros(WIDTH).to_sparse(), "ordinary tensor"),
+        (torch.zeros(1, WIDTH), "row of numbers"),
+        (np.float32(1.0), "row of numbers"),
+        ([torch.ones((), requires_grad=True)] * WIDTH, "row of numbers"),
+    ):
+        for values in ([one, second], objects([one, second])):
+            with pytest.raises(InputError, match=f"(?s)row 1 of column 'features'.*{word}"):
+                judge.columns(values)
+    with pytest.raises(InputError, match="row 0 of column 'features': features hold 1 masked"):
+        judge.columns([masked, one])
+    same(judge.columns([one, np.ma.masked_array(two, mask=False)]), judge.columns(np.stack([one, two])))
+    hidden = np.ma.masked_array(objects([one, two]), mask=[False, True])
+    assert judge.columns(hidden)["unscorable"].tolist() == [False, True]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_tensors_of_other_floats_and_with_gradients(guard: Guard) -> None:
+    judge, plain = BatchGuard(guard), torch.from_numpy(rows())
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        narrow = plain.to(dtype)
+        expected = judge.columns(narrow.float() if dtype == torch.bfloat16 else narrow.numpy())
+        for values in (narrow, list(narrow), narrow.requires_grad_(), list(narrow)):
+            same(judge.columns(values), expected)
+    mixed = [*plain[:20].bfloat16(), *plain[20:].numpy()]
+    same(judge.columns(mixed), judge.columns(torch.cat([plain[:20].bfloat16().float(), plain[20:]])))
+    with pytest.raises(InputError, match="ordinary tensor"):
+        judge.columns(plain.to_sparse())
+    with pytest.raises(InputError, match="complex32"):
+        judge.columns(plain.to(torch.complex32))
+
+
+def test_a_guard_is_not_changed_and_changes_nothing_afterwards() -> None:
+    guard = fitted(600)
+    judge, expected = BatchGuard(guard, device="cpu"), BatchGuard(guard).columns(rows())
+    guard.false_alarm_rate = 0.3
+    same(judge.columns(rows()), expected)
+    guard.load_state_dict(fitted(300).state_dict())
+    with torch.no_grad():
+        for buffer in guard.buffers():
+            buffer.zero_()
+    same(judge.columns(rows()), expected)
+    assert not {id(part) for part in guard.modules()} & {id(part) for part in judge.guard.modules()}
+
+
+def test_a_model_is_neither_moved_nor_there_twice() -> None:
+    model = Tiny().eval()
+    images = torch.rand(200, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    capture = th.Capture(model)
+    features, _ = capture(images)
+    guard = Guard.fit(features, head=capture.head, detector="ora")
+    with pytest.warns(TheodoliteWarning, match="cannot know"):
+        guard.attach(model)
+    expected = guard.verdicts(images)
+    judge = BatchGuard(guard, column="image")
+    own = judge.guard.model
+    assert own is not None
+    pairs = list(zip(model.parameters(), own.parameters(), strict=True))
+    assert all(one is not other and one.data_ptr() == other.data_ptr() for one, other in pairs)
+    guard.half()
+    np.testing.assert_array_equal(judge.columns(images)["p_value"], torch.as_tensor(expected.p_value))
+    own.to("meta")
+    assert {weight.device.type for weight in model.parameters()} == {"cpu"}
+
+
+def test_a_model_that_cannot_be_copied_is_refused() -> None:
+    model = Tiny().eval()
+    model.lock = threading.Lock()  # type: ignore[assignment]
+    with pytest.warns(TheodoliteWarning, match="cannot know"):
+        held = fitted(600).attach(model)
+    with pytest.raises(InputError, match="a Tiny, cannot be copied"):
+        BatchGuard(held)
+
+
 # ---------------------------------------------------------------------- pictures
 
 
@@ -206,6 +291,16 @@ def test_pictures_that_cannot_be_read_are_unscorable(picture_guard: Path) -> Non
     assert judged["is_ood"][1:5].all()
     with pytest.raises(UnreadableImageError, match="row 1 of column 'image'"):
         BatchGuard(picture_guard, column="image", model=MODEL, unscorable="raise").columns(broken[:2])
+
+
+def test_pixels_under_a_mask_are_refused(picture_guard: Path) -> None:
+    judge = BatchGuard(picture_guard, column="image", model=MODEL)
+    pixels = np.ma.masked_array(np.zeros((2, 8, 8), np.uint8), mask=False)
+    pixels[1, 3, 3] = np.ma.masked
+    with pytest.raises(InputError, match="image hold 1 masked"):
+        judge.columns(pixels)
+    with pytest.raises(InputError, match="row 1 of column 'image': pixels hold 1 masked"):
+        judge.columns(list(pixels))
 
 
 def test_a_bomb_is_no_picture(picture_guard: Path, monkeypatch: pytest.MonkeyPatch) -> None:

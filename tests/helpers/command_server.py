@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,10 +46,11 @@ def run(
     once: Path | None = None,
     full_disk: str | None = None,
     folder: Path | None = None,
+    piped: str = "",
 ) -> Outcome:
     """Run one command to its end, or to the moment it is killed: so many seconds after it began, or after the
     file ``once`` was there. The disk is full when the file called ``full_disk`` is written. It runs in
-    ``folder``, by default where the tests do."""
+    ``folder``, by default where the tests do; ``piped`` comes to it by a pipe."""
     request = {
         "args": [str(arg) for arg in args],
         "env": env or {},
@@ -58,6 +60,7 @@ def run(
         "once": None if once is None else str(once),
         "full_disk": full_disk,
         "folder": None if folder is None else str(folder),
+        "piped": piped,
     }
     server = _server()
     assert server.stdin is not None
@@ -101,11 +104,18 @@ def _serve() -> None:
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given, giving = os.pipe()
         child = os.fork()
         if child == 0:
+            os.close(giving)
+            os.dup2(given, 0)
+            sys.stdin = os.fdopen(0, encoding="utf-8")
             os.dup2(out.fileno(), 1)
             os.dup2(err.fileno(), 2)
             _become(request)
+        os.close(given)
+        with suppress(BrokenPipeError), os.fdopen(giving, "w", encoding="utf-8") as pipe:
+            pipe.write(request["piped"])
         for name, number in (("kill_after", signal.SIGKILL), ("interrupt_after", signal.SIGINT)):
             if request[name] is not None:
                 _await(request["once"], child)

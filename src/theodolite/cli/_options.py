@@ -9,6 +9,15 @@ import typer
 
 from ..core.errors import InputError
 
+GuardName: TypeAlias = Annotated[
+    str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0, imagenet-lite0-ora.")
+]
+Paths: TypeAlias = Annotated[
+    list[str], typer.Argument(help="Images, folders, data files, features, feature stores.")
+]
+OwnModel: TypeAlias = Annotated[
+    str | None, typer.Option("--model", help="The guard's model, if it is code of your own (python:…).")
+]
 Weights: TypeAlias = Annotated[
     Path | None, typer.Option("--weights", help="Checkpoint for the model (.safetensors or .pt).")
 ]

@@ -21,12 +21,8 @@ _MOST = 24
 
 
 def explain(
-    guard: Annotated[
-        str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0, imagenet-lite0-ora.")
-    ],
-    paths: Annotated[
-        list[str], typer.Argument(help="Images, folders, data files, features, feature stores.")
-    ],
+    guard: options.GuardName,
+    paths: options.Paths,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -47,9 +43,7 @@ def explain(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Classes told at most.")] = 5,
     neighbours: Annotated[int, typer.Option("--neighbours", min=1, help="ID samples told at most.")] = 5,
-    model: Annotated[
-        str | None, typer.Option("--model", help="The guard's model, if it is code of your own (python:…).")
-    ] = None,
+    model: options.OwnModel = None,
     weights: options.Weights = None,
     kind: options.Kind = None,
     holds: options.From = None,

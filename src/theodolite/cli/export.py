@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    guard: Annotated[
-        str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0, imagenet-lite0-ora.")
-    ],
+    guard: options.GuardName,
     output: Annotated[Path, typer.Argument(help="The file to write: .onnx (extra onnx) or .pt2.")],
     takes: Annotated[
         str | None,
@@ -34,9 +32,7 @@ def export(
             "--check", help="Real inputs to compare on: pictures, or features with --from features."
         ),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="The guard's model, if it is code of your own (python:…).")
-    ] = None,
+    model: options.OwnModel = None,
     weights: options.Weights = None,
     accept_code_change: options.AcceptCodeChange = False,
 ) -> None:

@@ -16,12 +16,8 @@ _NOT_ALL_TRUSTED = 3
 
 
 def score(
-    guard: Annotated[
-        str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0, imagenet-lite0-ora.")
-    ],
-    paths: Annotated[
-        list[str], typer.Argument(help="Images, folders, data files, features, feature stores.")
-    ],
+    guard: options.GuardName,
+    paths: options.Paths,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -32,9 +28,7 @@ def score(
         str | None,
         typer.Option("--format", help="csv, jsonl or parquet (default: by the suffix; csv for -)."),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="The guard's model, if it is code of your own (python:…).")
-    ] = None,
+    model: options.OwnModel = None,
     weights: options.Weights = None,
     kind: options.Kind = None,
     holds: options.From = None,

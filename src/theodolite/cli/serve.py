@@ -16,9 +16,7 @@ TOKEN = "THEODOLITE_TOKEN"
 
 
 def serve(
-    guard: Annotated[
-        str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0, imagenet-lite0-ora.")
-    ],
+    guard: options.GuardName,
     host: Annotated[
         str, typer.Option("--host", help="The address to listen on; beyond this machine it needs a token.")
     ] = "127.0.0.1",
@@ -31,9 +29,7 @@ def serve(
         list[str] | None,
         typer.Option("--allow-host", help="A name that a proxy in front gives this host; repeatable."),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="The guard's model, if it is code of your own (python:…).")
-    ] = None,
+    model: options.OwnModel = None,
     weights: options.Weights = None,
     device: options.Device = "auto",
     accept_code_change: options.AcceptCodeChange = False,

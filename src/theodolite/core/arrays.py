@@ -29,12 +29,7 @@ def as_tensor(values: ArrayLike, name: str) -> Tensor:
             raise InputError(f"{name} must be an ordinary tensor, got {kind}: pass {name}.to_dense()")
         return values.detach()
     if isinstance(values, np.ndarray):
-        if np.ma.is_masked(values):
-            count = int(np.ma.getmaskarray(values).sum())
-            raise InputError(
-                f"{name} hold {count} masked entries: leave those rows out, or put numbers in their place "
-                f"with {name}.filled(…)"
-            )
+        require_unmasked(values, name)
         if not (np.issubdtype(values.dtype, np.number) or values.dtype == np.bool_):
             raise InputError(f"{name} must be numeric, got an array of dtype {values.dtype}")
         if values.dtype.kind in "fc" and values.dtype.itemsize > 8 * (1 + (values.dtype.kind == "c")):
@@ -49,6 +44,16 @@ def as_tensor(values: ArrayLike, name: str) -> Tensor:
         or f"{name} must be a NumPy array or a torch tensor, got {type(values).__name__}. Nested lists "
         f"become an array by numpy.asarray"
     )
+
+
+def require_unmasked(values: Array, name: str) -> None:
+    """Raise if an array has masked entries: what lies under a mask is no number of its owner's."""
+    if np.ma.is_masked(values):
+        count = int(np.ma.getmaskarray(values).sum())
+        raise InputError(
+            f"{name} hold {count} masked entries: leave those rows out, or put numbers in their place "
+            f"with {name}.filled(…)"
+        )
 
 
 def require_no_table(values: object, name: str) -> None:

@@ -25,7 +25,7 @@ from .sample import fingerprint
 
 FILE = "digests.sqlite"
 # What stands for the content of a file that has none to show.
-MISSING, UNREADABLE = "missing", "unreadable"
+MISSING, CLOSED = "missing", "unreadable"
 _SMALL = 2**14
 _PIECE = 2**20
 _BLOCK = 512
@@ -48,7 +48,7 @@ def recomputing(wanted: bool = True) -> Iterator[None]:
 
 
 def contents_of_files(paths: Iterable[Path]) -> Iterator[str]:
-    """``size:digest`` of every file, in order; ``missing`` or ``unreadable`` where there is none."""
+    """``size:digest`` of every file, in order; `MISSING` or `CLOSED` where there is none to read."""
     waiting, trusting, index = iter(paths), not _recomputing.get(), _Index()
     with ThreadPoolExecutor(_THREADS) as pool:
         while block := list(islice(waiting, _BLOCK)):
@@ -103,7 +103,7 @@ def _content(file: _File, known: str | None) -> str:
                 digest.update(piece)
                 size += len(piece)
     except OSError:
-        return UNREADABLE
+        return CLOSED
     return f"{size}:{digest.hexdigest()}"
 
 
@@ -129,7 +129,7 @@ class _Index:
             (file.key, file.state, content)
             for file, known, content in read
             if known is None and file.large and now - file.changed > _SETTLED
-            if content != UNREADABLE and _File.at(file.path).state == file.state
+            if content != CLOSED and _File.at(file.path).state == file.state
         ]
         if rows:
             self._run("insert or replace into files values (?, ?, ?)", rows)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..data import ImageSource
-from ..data.digests import MISSING, UNREADABLE
+from ..data.digests import CLOSED, MISSING
 from .manifest import listing_digest
 
 
@@ -34,7 +34,7 @@ def listed(source: ImageSource) -> Listed:
         for line in source.listing():
             content = line.rpartition("\t")[2] if by_content else line
             # Of a file that cannot be read nothing is known but its name.
-            contents.append(_bits(line if content in (MISSING, UNREADABLE) else content))
+            contents.append(_bits(line if content in (MISSING, CLOSED) else content))
             yield line
 
     digest = listing_digest(seen())

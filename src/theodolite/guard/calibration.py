@@ -28,7 +28,7 @@ from ..reference.head import Move, keeping_precision
 FALSE_ALARM_RATE = 0.05
 _BISECTIONS = 50
 # α(n + 1) is a whole number in arithmetic before it is one in floating point.
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 
 
 def check_rate(false_alarm_rate: object) -> None:
@@ -55,16 +55,16 @@ def _in_single(values: Tensor) -> Tensor:
 
 def flagged(p_value: float, false_alarm_rate: float) -> bool:
     """Whether a sample of this p-value is flagged, for whoever has nothing but the two numbers."""
-    return p_value < 1 and p_value <= false_alarm_rate * (1 + _ROUNDING)
+    return p_value < 1 and p_value <= false_alarm_rate * (1 + ROUNDING)
 
 
 def require_enough(false_alarm_rate: float, count: int) -> int:
     """⌊α(n+1)⌋, the highest rank that is flagged; refused where there is none."""
     check_rate(false_alarm_rate)
     # Below 1 it is at most n; the slack, which makes 0.05 · 20 a whole 1, must not lift it above.
-    allowed = min(math.floor(false_alarm_rate * (count + 1) + _ROUNDING), count)
+    allowed = min(math.floor(false_alarm_rate * (count + 1) + ROUNDING), count)
     if allowed < 1:
-        enough = math.ceil(1 / false_alarm_rate - 1 - _ROUNDING)
+        enough = math.ceil(1 / false_alarm_rate - 1 - ROUNDING)
         raise InputError(
             f"{count} calibration scores cannot support a false-alarm rate of "
             f"{false_alarm_rate}: at least {enough} are needed. "
@@ -126,7 +126,7 @@ class Calibration(nn.Module):
 
     def flags(self, standing: Standing, rate: Tensor) -> Tensor:
         """True where p ≤ ``rate``, a float64 scalar: rank ≤ ⌊rate · (n + 1)⌋; and where there is no score."""
-        allowed = torch.floor(rate * (standing.among + 1) + _ROUNDING)
+        allowed = torch.floor(rate * (standing.among + 1) + ROUNDING)
         return standing.nowhere | (standing.rank <= torch.minimum(allowed, standing.among))
 
     def standing(self, scores: Tensor, predicted: Tensor) -> Standing:  # noqa: ARG002

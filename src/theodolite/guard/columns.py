@@ -7,20 +7,23 @@ where they have not: rows of numbers, arrays of pixels, or encoded pictures as b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from PIL import Image
 from torch import Tensor
 
-from ..core.arrays import Array
+from ..core.arrays import Array, as_float, as_tensor, require_floats, require_unmasked
 from ..core.errors import InputError, UnreadableImageError
 from ..data.sample import as_picture, decode_image, from_array
 
 Column: TypeAlias = Array | Tensor | Sequence[object]
 _BYTES = (bytes, bytearray, memoryview)
+_FLOATS = (torch.float16, torch.float32, torch.float64)
 
 
 class Rows(NamedTuple):
@@ -32,13 +35,12 @@ class Rows(NamedTuple):
 
 def rows_of(values: Column, column: str, *, bad_is_error: bool) -> Rows:
     """What a column holds. Rows that are missing, and pictures that cannot be read, are not good."""
-    array = _as_array(values, column)
-    if len(array) == 0:
+    opened = _opened(values, column)
+    if len(opened) == 0:
         return Rows([], np.zeros(0, np.bool_))
-    if array.dtype != object:
-        return _of_one_array(array, column)
-    listed = array.tolist() if array.ndim == 1 else list(array)
-    listed = [None if _missing(row) else row for row in listed]
+    if isinstance(opened, np.ndarray):
+        return _of_one_array(opened, column)
+    listed = [None if _missing(row) else row for row in opened]
     kind = next((_kind(row) for row in listed if row is not None), None)
     good = np.array([row is not None for row in listed])
     if bad_is_error and not good.all():
@@ -60,9 +62,10 @@ def rows_of(values: Column, column: str, *, bad_is_error: bool) -> Rows:
     return Rows(pictures, good)
 
 
-def _as_array(values: Any, column: str) -> Array:
+def _opened(values: Any, column: str) -> Array | list[object]:
+    """A column as one array, or as its rows where each is an object of its own."""
     if isinstance(values, Tensor):
-        return values.detach().cpu().numpy()
+        return _of_tensor(values, column)
     if not isinstance(values, np.ndarray) and hasattr(values, "to_numpy"):
         values = values.to_numpy()
     if isinstance(values, np.ndarray):
@@ -71,15 +74,26 @@ def _as_array(values: Any, column: str) -> Array:
                 f"column {column!r} is an array of dtype {values.dtype}, expected numbers, or objects: NumPy "
                 f"cuts bytes at their last zero, so give encoded pictures as a list, or with dtype=object"
             )
+        if values.dtype == object:  # as a list, rows that are masked are None
+            return list(values.tolist()) if values.ndim == 1 else list(values)
+        require_unmasked(values, column)
         return values
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InputError(
             f"column {column!r} is a {type(values).__name__}, expected an array or a list with a row a sample"
         )
-    listed = list(values)
-    array = np.empty(len(listed), dtype=object)
-    array[:] = listed
-    return array
+    return list(values)
+
+
+def _of_tensor(values: Tensor, name: str) -> Array:
+    """A tensor as an array; floats that NumPy has not, bfloat16, in those that hold them all."""
+    tensor = as_tensor(values, name)
+    if tensor.is_floating_point() and tensor.dtype not in _FLOATS:
+        tensor = as_float(tensor)
+    try:
+        return tensor.numpy(force=True)
+    except (TypeError, RuntimeError) as error:  # quantised numbers, halves of complex ones
+        raise InputError(f"{name} is a tensor of dtype {tensor.dtype}, expected numbers: {error}") from error
 
 
 def _of_one_array(array: Array, column: str) -> Rows:
@@ -113,39 +127,68 @@ def _picture(row: object, name: str) -> Image.Image:
     if isinstance(row, Image.Image):
         return row
     if isinstance(row, np.ndarray) and row.dtype == np.uint8:
+        with _naming(name):
+            require_unmasked(row, "pixels")
         return as_picture(from_array(row, name))
     kind = f"an array of {row.dtype}" if isinstance(row, np.ndarray) else f"a {type(row).__name__}"
     raise InputError(f"{name} is {kind}, expected a picture: bytes of its file, uint8 pixels or a PIL image")
 
 
 def _features(rows: Sequence[object], column: str) -> Array:
-    """Rows of numbers as one array; all must be as wide as the first."""
+    """Rows of numbers as one array; all must be floats, and as wide as the first."""
     numbers: list[Array] = []
+    sound: set[np.dtype[np.generic]] = set()
     for place, row in enumerate(rows):
         if row is None:
             continue
-        name = _called(column, place)
-        try:
-            values = np.asarray(row)
-            # A list does not tell 1 from 1.0, and may have None for NaN; an array of integers means them.
-            if values.dtype == object or (values.dtype.kind in "iu" and not isinstance(row, np.ndarray)):
-                values = _numbers(values)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{name} is no row of numbers: {error}") from error
-        if values.ndim != 1 or values.dtype.kind not in "fiu":
-            raise InputError(
-                f"{name} has shape {values.shape} and dtype {values.dtype}, expected a row of numbers"
-            )
+        if type(row) is np.ndarray and row.dtype in sound and row.ndim == 1:
+            values = row
+        else:
+            with _naming(_called(column, place)):
+                values = _row(row, column)
+            sound.add(values.dtype)
         if numbers and len(values) != len(numbers[0]):
-            raise InputError(f"{name} has {len(values)} numbers, but rows before it have {len(numbers[0])}")
+            name, width = _called(column, place), len(numbers[0])
+            raise InputError(f"{name} has {len(values)} numbers, but rows before it have {width}")
         numbers.append(values)
     return np.stack(numbers)
 
 
-def _numbers(values: Array) -> Array:
-    if any(isinstance(value, str | bytes) for value in values.ravel().tolist()):
-        raise TypeError("it holds text")
-    return values.astype(np.float64)
+def _row(row: Any, column: str) -> Array:
+    """One row, held to what a whole array is held to: stacked with others, integers would pass for floats."""
+    if isinstance(row, np.ndarray):
+        require_unmasked(row, column)
+    listed = not isinstance(row, np.ndarray | Tensor) or row.dtype == object
+    values = _numbers(row) if listed else row
+    if listed and values.ndim == 1 and values.dtype == np.float64:  # ours, and plain
+        return values
+    if values.ndim != 1:
+        shape = tuple(values.shape)
+        raise InputError(f"it has shape {shape} and dtype {values.dtype}, expected a row of numbers")
+    values = as_tensor(values, column)
+    require_floats(values, column)
+    return _of_tensor(values, column)
+
+
+def _numbers(row: Any) -> Array:
+    """A list does not tell 1 from 1.0, and may have None for NaN; an array of integers means them."""
+    try:
+        values = np.asarray(row)
+        kind = values.dtype.kind
+        if kind in "OSU" and any(isinstance(value, str | bytes) for value in values.ravel().tolist()):
+            raise TypeError("it holds text")
+        return values.astype(np.float64) if kind in "Oiu" else values
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"it is no row of numbers: {error}") from error
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Within, what is refused is refused as this row."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def _called(column: str, place: int) -> str:

@@ -14,7 +14,6 @@ from .explain import Explainer
 from .explanation import Explanation
 from .nearest import folder_of, picture_at
 from .path_reader import PathReader
-from .provenance import trusted_spec
 
 
 def explain_paths(
@@ -33,24 +32,12 @@ def explain_paths(
     The other arguments are those of `Guard.score_paths`. A sample that cannot be scored is explained as such;
     a picture that cannot be read is an error.
     """
-    guard = explainer.guard
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     if rows is not None and len(named) != 1:
         raise InputError(f"rows are those of one path, but {len(named)} are given: name one")
     if rows is not None and (limit is not None or not rows or min(rows) < 0):
         raise InputError(f"rows must be at least one number from 0, without a limit, got {list(rows)}")
-    if model is not None and guard.provenance is not None:
-        trusted_spec(guard.provenance, model)
-    reader = PathReader(
-        guard.provenance,
-        lambda: guard._own_model(model, weights),
-        kind=kind,
-        limit=limit,
-        running=running,
-        finite=False,
-    )
-    reader.knows(guard.width, guard.head, guard.origin)
-    reader.accept_code_change = guard.accept_code_change
+    reader = explainer.guard.reader(model, weights, kind=kind, limit=limit, running=running, finite=False)
     return _explained(explainer, reader, [str(path) for path in named], rows)
 
 

@@ -34,7 +34,7 @@ from .calibration import Calibration
 from .choice import choose_detector, require_head
 from .explain import NEIGHBOURS, TOP, Explainer
 from .explanation import Explanation
-from .export import Check, Exported, export_guard
+from .export import Exported, ExportOptions, export_guard
 from .holdout import require_unseen, split
 from .martingale import MARTINGALE
 from .monitor import Monitor
@@ -171,33 +171,16 @@ class Guard(PathJudge):
         """Write the guard as one safetensors file; without the head, `load` takes it from the model."""
         write_guard(path, self._parts(self.head if with_head else None))
 
-    def export(
-        self,
-        path: str | Path,
-        *,
-        takes: str | None = None,
-        with_preprocessing: bool = False,
-        check: Check | None = None,
-        model: str | None = None,
-        weights: str | Path | None = None,
-    ) -> Exported:
+    def export(self, path: str | Path, **options: Unpack[ExportOptions]) -> Exported:
         """Write one graph for other runtimes, ``.onnx`` or ``.pt2``, with score, calibration and verdict
         inside.
 
         It ``takes`` prepared ``"images"`` where the guard has or knows its model, else ``"features"``;
         ``with_preprocessing`` pictures in bytes, where a graph can prepare them. The graph is compared with
         PyTorch on made inputs and on real ones, ``check``: a path, features, images or pictures. One that
-        differs is not written. `load_exported` reads it.
+        differs is not written. ``model`` and ``weights`` are as in `load`. `load_exported` reads it.
         """
-        return export_guard(
-            self,
-            path,
-            takes=takes,
-            with_preprocessing=with_preprocessing,
-            check=check,
-            model=model,
-            weights=weights,
-        )
+        return export_guard(self, path, **options)
 
     def _parts(self, head: Head | None) -> GuardParts:
         return GuardParts(

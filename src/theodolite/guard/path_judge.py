@@ -46,19 +46,9 @@ class PathJudge(ModelJudge):
         check_rules(fdr, false_alarm_rate)
         if false_alarm_rate is not None:
             self.calibration.require_rate(false_alarm_rate)
-        if model is not None and self.provenance is not None:
-            trusted_spec(self.provenance, model)
         named = [paths] if isinstance(paths, str | Path) else paths
-        reader = PathReader(
-            self.provenance,
-            lambda: self._own_model(model, weights),
-            kind=kind,
-            limit=limit,
-            running=running,
-            finite=unscorable == RAISE,
-        )
-        reader.knows(self.width, self.head, self.origin)
-        reader.accept_code_change = self.accept_code_change
+        finite = unscorable == RAISE
+        reader = self.reader(model, weights, kind=kind, limit=limit, running=running, finite=finite)
         judge = partial(self.verdicts, false_alarm_rate=false_alarm_rate, unscorable=unscorable)
         rows = reader.verdicts([str(path) for path in named], judge, self.class_name, progress)
         return rows if fdr is None else together(rows, fdr, self.calibration)
@@ -78,3 +68,22 @@ class PathJudge(ModelJudge):
             folder, kind=kind, model=model, fdr=fdr, unscorable=unscorable, running=running
         )
         return list(chain.from_iterable(batches))
+
+    def reader(
+        self,
+        model: str | None,
+        weights: str | Path | None,
+        *,
+        kind: str | None,
+        limit: int | None,
+        running: Running | None,
+        finite: bool,
+    ) -> PathReader:
+        """What reads paths for this judge; ``model`` and ``weights`` are as in `score_paths`."""
+        if model is not None and self.provenance is not None:
+            trusted_spec(self.provenance, model)
+        own = partial(self._own_model, model, weights)
+        reader = PathReader(self.provenance, own, kind=kind, limit=limit, running=running, finite=finite)
+        reader.knows(self.width, self.head, self.origin)
+        reader.accept_code_change = self.accept_code_change
+        return reader

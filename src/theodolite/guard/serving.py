@@ -27,6 +27,7 @@ from ..core.errors import InputError
 from ..features.device import choose_device
 from .columns import Column, Rows, rows_of
 from .guard import Guard
+from .owned import own_copy
 from .verdicts import FLAG, NO_CLASS, RAISE, Verdicts, check_unscorable
 
 Columns: TypeAlias = dict[str, Array]
@@ -53,11 +54,12 @@ class _Packed(NamedTuple):
 class BatchGuard:
     """Verdicts as further columns of a batch. Calls may come from several threads.
 
-    ``guard`` is a guard, its file, or the name of a ready-made one. ``column`` holds features (N, D), or a
-    row of numbers each; or pictures: encoded (the bytes of PNG or JPEG files), as uint8 arrays (height,
-    width, channels), or PIL images; or a batch (N, 3, H, W) of floats as the model takes them. What is added
-    is called `ADDED`, after a ``prefix``. ``model`` and ``weights`` are as in `Guard.load`; pictures go
-    through the model ``batch_size`` at a time. ``device`` is where the guard is moved to.
+    ``guard`` is a guard, its file, or the name of a ready-made one; of a guard it makes a copy, which shares
+    no more than the numbers of a model with it: what happens to one changes nothing for the other. ``column``
+    holds features (N, D), or a row of numbers each; or pictures: encoded (the bytes of PNG or JPEG files), as
+    uint8 arrays (height, width, channels), or PIL images; or a batch (N, 3, H, W) of floats as the model
+    takes them. What is added is called `ADDED`, after a ``prefix``. ``model`` and ``weights`` are as in
+    `Guard.load`; pictures go through the model ``batch_size`` at a time. ``device`` is where it is moved to.
 
     A row that is missing, holds NaN or infinity, or is a picture that cannot be read is flagged and
     unscorable; with ``unscorable="raise"`` it is an error.
@@ -79,7 +81,9 @@ class BatchGuard:
         check_unscorable(unscorable)
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1, got {batch_size}")
-        if not isinstance(guard, Guard):
+        if isinstance(guard, Guard):
+            guard = own_copy(guard)
+        else:
             guard = Guard.load(guard, model=model, weights=weights)
         if false_alarm_rate is not None:
             guard.calibration.require_rate(false_alarm_rate)

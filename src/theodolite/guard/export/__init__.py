@@ -1,7 +1,7 @@
 """Guards as files for other runtimes: one graph, ONNX or torch.export, with everything inside."""
 
 from .export import Exported, export_guard
-from .real import Check
 from .record import ExportRecord
+from .subjects import ExportOptions
 
-__all__ = ["Check", "ExportRecord", "Exported", "export_guard"]
+__all__ = ["ExportOptions", "ExportRecord", "Exported", "export_guard"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from PIL import Image
@@ -25,10 +25,9 @@ from .onnx_file import OnnxRunner, onnx_bytes, plain_session, require_onnx, tran
 from .picture_compare import LevelGraph, compare_levels, compare_pictures
 from .program_file import ProgramRunner, program_bytes
 from .quiet import quiet
-from .real import Check
 from .record import FEATURES, FORMAT, Compared, ExportRecord, StoredCalibration, Versions
 from .rows import unrest
-from .subjects import Subject, subject_of
+from .subjects import ExportOptions, Subject, subject_of
 from .translations import OPSET
 
 ONNX, PROGRAM = ".onnx", ".pt2"
@@ -45,23 +44,12 @@ class Exported:
     beside: Path | None
 
 
-def export_guard(
-    guard: ModelJudge,
-    path: str | Path,
-    *,
-    takes: str | None = None,
-    with_preprocessing: bool = False,
-    check: Check | None = None,
-    model: str | None = None,
-    weights: str | Path | None = None,
-) -> Exported:
+def export_guard(guard: ModelJudge, path: str | Path, **options: Unpack[ExportOptions]) -> Exported:
     """Write a guard as one graph; see `Guard.export`."""
     place = Path(path)
     onnx = _is_onnx(place)
     require_small_bank(guard)
-    subject = subject_of(
-        guard, takes, with_preprocessing=with_preprocessing, check=check, model=model, weights=weights
-    )
+    subject = subject_of(guard, **options)
     record = _record(guard, subject, OPSET if onnx else None)
     encode = _encoder(guard, subject, onnx=onnx)
     content = encode(record)

@@ -9,14 +9,13 @@ from torch import Tensor, nn
 
 from ...core.arrays import as_float, as_tensor
 from ...features.capture import Capture
+from ..calibration import ROUNDING
 from ..judge import Judge
 from ..model_judge import ModelJudge
 from .pixels import PixelGraph
 
 RATE = "false_alarm_rate"
 LOGITS = "logits"
-# The calibration counts α(n + 1) as a whole number where it is one but for its rounding.
-ROUNDING = 1e-9
 COLUMNS = ("predicted", "score", "p_value", "is_ood")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import torch
 from PIL import Image
@@ -23,6 +24,16 @@ from .record import FEATURES, IMAGES, PICTURES, REAL, Preprocessing
 from .rows import made_images, made_pictures, made_rows
 
 _SIDES = ("rows", "height", "width")
+
+
+class ExportOptions(TypedDict, total=False):
+    """What of a guard is exported, and compared on what: further arguments of `Guard.export`."""
+
+    takes: str | None
+    with_preprocessing: bool
+    check: Check | None
+    model: str | None
+    weights: str | Path | None
 
 
 @dataclass(frozen=True)
@@ -178,12 +189,12 @@ def _verdicts(guard: ModelJudge, inputs: Tensor) -> Verdicts:
 
 def subject_of(
     guard: ModelJudge,
-    takes: str | None,
     *,
-    with_preprocessing: bool,
-    check: Check | None,
-    model: str | None,
-    weights: str | Path | None,
+    takes: str | None = None,
+    with_preprocessing: bool = False,
+    check: Check | None = None,
+    model: str | None = None,
+    weights: str | Path | None = None,
 ) -> Subject:
     """The graph that is asked for; by default of images, where the guard has or knows its model."""
     has_model = guard.model is not None or guard.provenance is not None
