@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from command_server import run
 from small_models import Tiny, Wide
-from theodolite import Capture, Guard, load_model
+from theodolite import Capture, Guard, Head, load_model
 from theodolite.core.errors import InputError, TheodoliteWarning
 from theodolite.features import extract
 from theodolite.models.weights import weights_digest
@@ -81,6 +81,38 @@ def test_changed_weights_are_refused() -> None:
         model.fc.bias.add_(1)
     with pytest.raises(InputError, match="are not those"):
         guard.attach(model)
+
+
+def test_a_head_that_changes_after_it_was_attached_is_noticed() -> None:
+    """In every batch, by the classes it predicts: the first batch is not the only one that is looked at."""
+    model = Tiny()
+    guard = guard_of(model).attach(model)
+    guard.verdicts(IMAGES[:9])
+    for rows in (IMAGES[:1], IMAGES[:200]):
+        guard.verdicts(rows)
+    with torch.no_grad():
+        model.get_parameter("fc.weight").mul_(1.01)
+    with pytest.raises(InputError, match="no longer the guard's"):
+        guard.verdicts(IMAGES[:9])
+
+
+def test_verdicts_on_images_use_the_logits_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Tiny()
+    guard = guard_of(model).attach(model)
+    features = guard._features(IMAGES[:9], finite=True)
+    expected = guard.verdicts(features)
+    products: list[int] = []
+    plain = Head.logits
+
+    def counted(self: Head, rows: Tensor) -> Tensor:
+        products.append(len(rows))
+        return plain(self, rows)
+
+    monkeypatch.setattr(Head, "logits", counted)
+    found = guard.verdicts(IMAGES[:9])
+    assert products == [], "the model has multiplied already"
+    for column, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(column, right, rtol=1e-5, atol=0)
 
 
 def test_a_guard_of_bare_features_says_what_it_cannot_know() -> None:

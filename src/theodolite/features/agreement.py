@@ -49,6 +49,16 @@ def explain_head(head: Head, call: Call, logits: Tensor, layer: str) -> str | No
     )
 
 
+def agree_on_the_class(head: Head, features: Tensor, logits: Tensor) -> bool:
+    """Whether the largest logit of every row is what the head gives: O(N·D), for every batch."""
+    given, top = _exact(logits).max(dim=1)
+    rows = head.prepare(_exact(features))
+    products, bias = rows * head.weight[top].to(rows), head.bias[top].to(rows)
+    spread = (products.square().sum(dim=1) + bias.square() + given.square()).sqrt()
+    error = (products.sum(dim=1) + bias - given).abs()
+    return bool((error <= _rounding(features, logits, head.weight) * spread).all())
+
+
 def explain_none(calls: dict[str, Call], logits: Tensor) -> str:
     """Why no layer's output is the logits."""
     classes = logits.shape[1]

@@ -63,9 +63,7 @@ class Capture:
         Rows that the model has no ``finite`` logits for are an error, or the caller's business. Threads that
         share a model take turns: a hook hears every call of its layer.
         """
-        layers = head_layers(self.model)
-        if self._layer is not None:
-            layers = {self._layer: layers[self._layer]}
+        layers = head_layers(self.model, self._layer)
         calls: dict[str, Call] = {}
         with _turn(self.model), untouched(self.model), _listening(layers, calls):
             output = self.model(inputs)

@@ -30,11 +30,15 @@ def is_head_layer(layer: nn.Module) -> bool:
     return isinstance(layer, nn.Linear | Head)
 
 
-def head_layers(model: nn.Module) -> dict[str, HeadLayer]:
-    """Every layer of the model that can be a head, by its dotted name, in the order of the model."""
+def head_layers(model: nn.Module, only: str | None = None) -> dict[str, HeadLayer]:
+    """Every layer of the model that can be a head, by its dotted name, in the order of the model.
+
+    With ``only`` that one, without a walk through the model.
+    """
+    named = model.named_modules() if only is None else [(only, model.get_submodule(only))]
     return {
         name: layer
-        for name, layer in model.named_modules()
+        for name, layer in named
         if is_head_layer(layer) and isinstance(layer, nn.Linear | nn.Conv2d | Head)
     }
 

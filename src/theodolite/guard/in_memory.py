@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ..core.errors import InputError, TheodoliteWarning
-from ..features.agreement import explain_head
+from ..features.agreement import agree_on_the_class, explain_head
 from ..features.layers import Call
 from ..models import LoadedModel, load_model
 from ..models.identity import without_code
@@ -24,6 +24,8 @@ from .provenance import Provenance
 
 # As far apart as half precision makes equal weights.
 _SAME = 2.0**-7
+# Of every batch: a changed head shows in each.
+_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,17 @@ def require_own_head(head: Head | None, features: Tensor, logits: Tensor) -> Non
             f"{head.width} gives for its features. Remedy: attach the model that the guard was fitted on, or "
             f"fit again"
         )
+
+
+def require_same_head(head: Head | None, features: Tensor, logits: Tensor) -> None:
+    """The same for every later batch, by the predicted classes of a few rows: a model may be trained on."""
+    if head is None or agree_on_the_class(head, features[:_ROWS], logits[:_ROWS]):
+        return
+    raise InputError(
+        "the model is no longer the guard's: its logits are not what the guard's head gives for its "
+        "features. Its weights have changed since the first batch. Remedy: attach the model that the guard "
+        "was fitted on, or fit again"
+    )
 
 
 def require_like_head(head: Head | None, found: Head, spec: str) -> None:

@@ -60,8 +60,18 @@ class Judge(nn.Module):
         assert width is not None
         return fixed(width)
 
-    def judge(self, features: Tensor, false_alarm_rate: float | None = None, *, flag: bool) -> Verdicts:
-        """Verdicts on features (N, D). With ``flag``, rows without a score are unscorable, not an error."""
+    def judge(
+        self,
+        features: Tensor,
+        false_alarm_rate: float | None = None,
+        *,
+        flag: bool,
+        logits: Tensor | None = None,
+    ) -> Verdicts:
+        """Verdicts on features (N, D). With ``flag``, rows without a score are unscorable, not an error.
+
+        ``logits`` that the model has computed save the product with the head.
+        """
         rate = self.rate
         if false_alarm_rate is not None:
             self.calibration.require_rate(false_alarm_rate)
@@ -69,13 +79,15 @@ class Judge(nn.Module):
         rows = self.detector._checked(features)
         if not flag:
             require_finite(rows, "features")
-        judged = [self._judge_tile(tile, flag=flag) for tile in torch.split(rows, _TILE)]
+        given = [None] * -(-len(rows) // _TILE) if logits is None else torch.split(logits, _TILE)
+        tiles = zip(torch.split(rows, _TILE), given, strict=True)
+        judged = [self._judge_tile(tile, own, flag=flag) for tile, own in tiles]
         predicted, scores = (torch.cat(parts) for parts in zip(*judged, strict=True))
         return self._verdicts(predicted, scores, rate)
 
-    def _judge_tile(self, tile: Tensor, *, flag: bool) -> tuple[Tensor, Tensor]:
+    def _judge_tile(self, tile: Tensor, given: Tensor | None, *, flag: bool) -> tuple[Tensor, Tensor]:
         """Classes and scores from one product with the head, unless it overflows or the score shapes it."""
-        logits = self._logits(tile)
+        logits = self._logits(tile) if given is None else given
         shared = None if self.detector.shaping is not None or not _finite(logits) else logits
         if flag:
             scores = self._finite_scores(tile, shared)

@@ -11,7 +11,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor, nn
 
-from ..core.arrays import ArrayLike, as_tensor, like
+from ..core.arrays import ArrayLike, as_float, as_tensor, like
 from ..core.errors import InputError
 from ..core.graphs import exporting, recording
 from ..detectors import Detector
@@ -22,7 +22,15 @@ from ..reference.head import Head
 from .calibrated import Calibrated
 from .calibration import FALSE_ALARM_RATE, Calibration
 from .discoveries import check_rules, discoveries
-from .in_memory import Named, as_loaded, as_named, provenance_of, require_known, require_own_head
+from .in_memory import (
+    Named,
+    as_loaded,
+    as_named,
+    provenance_of,
+    require_known,
+    require_own_head,
+    require_same_head,
+)
 from .inputs import images_for, prepared
 from .judge import Judge
 from .origin import Origin
@@ -84,8 +92,8 @@ class ModelJudge(Judge):
         check_unscorable(unscorable)
         check_rules(fdr, false_alarm_rate)
         flag = unscorable == FLAG
-        features = self._features(inputs, finite=not flag)
-        columns = self.judge(features, false_alarm_rate, flag=flag)
+        features, logits = self._seen(inputs, finite=not flag)
+        columns = self.judge(features, false_alarm_rate, flag=flag, logits=logits)
         if fdr is not None:
             p_values = as_tensor(columns.p_value, "p_values")
             found = discoveries(p_values, fdr, self.calibration)
@@ -169,19 +177,25 @@ class ModelJudge(Judge):
         return self.loaded
 
     def _features(self, inputs: Any, *, finite: bool) -> Tensor:
+        return self._seen(inputs, finite=finite)[0]
+
+    def _seen(self, inputs: Any, *, finite: bool) -> tuple[Tensor, Tensor | None]:
+        """Features, and the model's logits where it was run and they are as exact as the guard's would be."""
         pictures = isinstance(inputs, list | tuple)
         turn = self.provenance is not None and self.provenance.turns
         values = as_tensor(prepared(self.loaded, inputs, turn=turn) if pictures else inputs, "inputs")
         if values.ndim == 2:
-            return values
+            return values, None
         model, images = images_for(self.model, values, self.width)
         capture = self._own_capture(model)
         first = capture is not self._capture
         features, logits = capture(images, finite=finite)
         whole = torch.isfinite(logits).all(dim=1)
-        if first and bool(whole.any()):
-            self._checked_first(capture, features[whole], logits[whole])
-        return features
+        if bool(whole.any()):
+            check = self._checked_first if first else self._checked_again
+            check(capture, features[whole], logits[whole])
+        exact = logits.dtype == features.dtype == as_float(features[:0]).dtype
+        return features, logits if exact and self.head is not None else None
 
     def _own_capture(self, model: nn.Module) -> Capture:
         """The capture of the guard's model: the one that was checked, or a new one."""
@@ -194,6 +208,9 @@ class ModelJudge(Judge):
         """Keep a capture whose first batch shows that it looks at the guard's own model."""
         require_own_head(self.head, features, logits)
         self._capture = capture
+
+    def _checked_again(self, _: Capture, features: Tensor, logits: Tensor) -> None:
+        require_same_head(self.head, features, logits)
 
 
 def _noise(model: nn.Module, shape: tuple[int, int, int]) -> Tensor:

@@ -15,7 +15,7 @@ from ..guard import Calibration, Explainer, Guard
 from ..guard.verdicts import FLAG
 from ..models import LoadedModel
 from .judging import AS_STORED, Judged, Prepared, rows_of
-from .triangle import Sides, sides_of
+from .triangle import sides_of
 
 
 class JudgingGuard:
@@ -82,16 +82,14 @@ class JudgingGuard:
     def judge(self, inputs: Tensor, *, explain: bool) -> list[Judged]:
         guard = self.guard
         with torch.no_grad():
-            features = guard._features(inputs.to(self._device), finite=False)
+            rows = inputs.to(self._device)
+            if not explain:
+                return rows_of(guard.verdicts(rows, unscorable=FLAG), [None] * len(rows))
+            features = guard._features(rows, finite=False)
             verdicts = guard.verdicts(features, unscorable=FLAG)
-            told = self._explained(features) if explain else [None] * len(features)
-        return rows_of(verdicts, told)
-
-    def _explained(self, features: Tensor) -> list[Sides | None]:
-        """The table of boundaries is made for the first that asks, in `warm`."""
-        if self._explainer is None:
-            self._explainer = Explainer(self.guard)
-        return [sides_of(one) for one in self._explainer(features)]
+            if self._explainer is None:  # the table of boundaries is made in `warm`, by the first that asks
+                self._explainer = Explainer(guard)
+            return rows_of(verdicts, [sides_of(one) for one in self._explainer(features)])
 
     def class_name(self, index: int) -> str:
         return self.guard.class_name(index)
