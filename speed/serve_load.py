@@ -41,6 +41,7 @@ from timing import report, seconds
 PHOTOGRAPHS = ("astronaut", "brick", "chelsea", "coffee", "grass", "gravel", "ihc", "moon", "motorcycle_left")
 CROPS, SIDE, BATCH, MOST = 6, 320, 32, 4
 BROKEN = 0.05
+REST = 3.0
 QUARTERS = 4
 SAME = 2e-4  # relative difference of scores that the make-up of a batch explains
 SEED = 0
@@ -140,7 +141,8 @@ def metric(place: tuple[str, int], name: str) -> float:
 
 
 def resident(place: tuple[str, int]) -> float:
-    """The service's memory in MiB."""
+    """The memory in MiB of a service that has rested: what is free it has given back by then."""
+    time.sleep(REST)
     return metric(place, "process_resident_memory_bytes") / 2**20
 
 
@@ -253,7 +255,7 @@ def main() -> int:
     model = guard.model
     assert model is not None
     with served("imagenet-lite0") as place:
-        # The allocator takes more until it has seen batches of every size; from then on memory is flat.
+        # Until it has seen batches of every size the model takes more; from then on memory is flat.
         load(place, asked.requests // 4, asked.clients, made, Tally())
         rates, memory, took = [forward_rate(model)], [resident(place)], 0.0
         for _ in range(QUARTERS):

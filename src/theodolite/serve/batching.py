@@ -21,6 +21,7 @@ from torch import Tensor
 
 from .bounds import Bounds
 from .judging import Judged
+from .memory import give_back
 from .metrics import Metrics
 from .refusal import Refusal
 
@@ -28,6 +29,9 @@ Judge: TypeAlias = Callable[[Tensor, bool], list[Judged]]
 Kind: TypeAlias = tuple[torch.dtype, tuple[int, ...], bool]
 Outcome: TypeAlias = list[Judged] | Refusal
 _logger = logging.getLogger("theodolite.serve")
+# Free memory is given back after so many batches, and when nothing has come for so many seconds.
+_TIDIED_EVERY = 32
+_IDLE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,7 @@ class Batcher:
         self._metrics = metrics
         self._waiting: deque[_Job] = deque()
         self._admitted = 0
+        self._untidied = 0
         self._on_their_way = 0
         self._changed = asyncio.Event()
 
@@ -112,6 +117,13 @@ class Batcher:
                     job.answer.set_exception(outcome)
                 else:
                     job.answer.set_result(outcome)
+            self._untidied += 1
+            if self._untidied >= _TIDIED_EVERY:
+                await self._tidy()
+
+    async def _tidy(self) -> None:
+        self._untidied = 0
+        await asyncio.get_running_loop().run_in_executor(self._thread, give_back)
 
     def _count(self, jobs: int) -> None:
         self._admitted += jobs
@@ -121,7 +133,8 @@ class Batcher:
         """The next batch: jobs of the kind of the oldest, at least one, at most as many rows as allowed."""
         while True:
             while not (batch := self._next()):
-                await self._until_changed(None)
+                if not await self._until_changed(_IDLE if self._untidied else None):
+                    await self._tidy()
             limit = time.monotonic() + self._bounds.batch_seconds
             while batch and _rows(batch) < self._bounds.batch and self._on_their_way > 0:
                 left = limit - time.monotonic()
