@@ -198,10 +198,18 @@ def _turn(model: nn.Module) -> threading.RLock:
         return _turns.setdefault(model, threading.RLock())
 
 
+def _modules(model: nn.Module) -> list[nn.Module]:
+    """All modules, one that is shared twice: without the names that `nn.Module.modules` makes up for each."""
+    found = [model]
+    for module in found:
+        found += [child for child in module._modules.values() if child is not None]
+    return found
+
+
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
     """Eval mode without gradients; afterwards every module has the mode it had, whatever happened."""
-    training = [module for module in model.modules() if module.training]
+    training = [module for module in _modules(model) if module.training]
     for module in training:
         module.training = False
     try:

@@ -13,10 +13,11 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ..core.arrays import as_float, as_scores, require_finite
+from ..core.arrays import as_float, require_finite
 from ..core.errors import InputError
 from ..core.graphs import fixed
 from ..detectors import Detector
+from ..detectors._precision import require_scores
 from ..reference.head import Head, Move, keeping_precision
 from .by_class import ClassCalibration
 from .calibration import Calibration
@@ -83,17 +84,15 @@ class Judge(nn.Module):
         tiles = zip(torch.split(rows, _TILE), given, strict=True)
         judged = [self._judge_tile(tile, own, flag=flag) for tile, own in tiles]
         predicted, scores = (torch.cat(parts) for parts in zip(*judged, strict=True))
+        if not flag:
+            require_scores(scores, self.detector._name)
         return self._verdicts(predicted, scores, rate)
 
     def _judge_tile(self, tile: Tensor, given: Tensor | None, *, flag: bool) -> tuple[Tensor, Tensor]:
         """Classes and scores from one product with the head, unless it overflows or the score shapes it."""
         logits = self._logits(tile) if given is None else given
         shared = None if self.detector.shaping is not None or not _finite(logits) else logits
-        if flag:
-            scores = self._finite_scores(tile, shared)
-        else:
-            scores = self.detector.score(tile, shared)
-            as_scores(scores, "scores")
+        scores = self._finite_scores(tile, shared) if flag else self.detector._scores(tile, shared)
         return _classes(tile, logits), scores
 
     def graph(self, features: Tensor, rate: Tensor | None = None) -> Verdicts:
