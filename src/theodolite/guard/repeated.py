@@ -36,6 +36,7 @@ _AT_HAND = (Tensor, np.ndarray, list, tuple, FeatureArray, ArrayParts, FeatureSt
 # Precisions to compare in, the narrowest first; the half ones leave out what a batch's size changes.
 _HALF = (torch.bfloat16, torch.float16)
 _EXACT = (*_HALF, torch.float32, torch.float64)
+_PIECE = 512
 _SEED = 0x5EED
 _KEY_BYTES = 8
 
@@ -133,25 +134,33 @@ class _Keys:
 
     def __init__(self, precisions: Sequence[torch.dtype]) -> None:
         self.rows = 0
-        self._keys: dict[torch.dtype, list[Tensor]] = {precision: [] for precision in precisions}
+        # Bytes, which grow in place: small tensors kept between large ones would hold the memory of both.
+        self._keys = {precision: bytearray() for precision in precisions}
         self._holds = dict.fromkeys(precisions, True)
 
     def add(self, rows: Tensor) -> None:
-        rows = rows.cpu()
+        """In pieces: what hashing takes does not grow with the batch."""
+        for piece in torch.split(rows, _PIECE):
+            self._add(piece.cpu())
+
+    def _add(self, rows: Tensor) -> None:
         self.rows += len(rows)
         for precision, keys in self._keys.items():
             if precision.itemsize > rows.dtype.itemsize:
                 self._holds[precision] = False
                 continue
             rounded = rows.to(precision)
-            keys.append(_hashed(rounded))
+            keys += _hashed(rounded).numpy().tobytes()
             self._holds[precision] = self._holds[precision] and torch.equal(rounded.to(rows.dtype), rows)
 
     def against(self, other: _Keys) -> tuple[Tensor, Tensor]:
         """Both sides' keys in the narrower of their precisions, which a copy has been rounded to."""
         narrower = min(self._precision, other._precision)
         precision = list(self._keys)[narrower]
-        return torch.cat(self._keys[precision]), torch.cat(other._keys[precision])
+        one, two = (
+            torch.frombuffer(keys[precision], dtype=torch.int64) for keys in (self._keys, other._keys)
+        )
+        return one, two
 
     @property
     def _precision(self) -> int:

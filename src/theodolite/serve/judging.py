@@ -10,7 +10,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from ..guard import Calibration
+from ..guard import Calibration, ExportedGuard, Guard
 from ..guard.verdicts import Verdicts
 from .triangle import Sides
 
@@ -64,6 +64,28 @@ class Judging(Protocol):
     def judge(self, inputs: Tensor, *, explain: bool) -> list[Judged]: ...
 
     def class_name(self, index: int) -> str: ...
+
+
+class OfGuard:
+    """What a guard says of itself, exported or not."""
+
+    def __init__(self, known: Guard | ExportedGuard) -> None:
+        self._known = known
+
+    @property
+    def width(self) -> int:
+        return self._known.width
+
+    @property
+    def false_alarm_rate(self) -> float:
+        return self._known.false_alarm_rate
+
+    @property
+    def calibration(self) -> Calibration:
+        return self._known.calibration
+
+    def class_name(self, index: int) -> str:
+        return self._known.class_name(index)
 
 
 def rows_of(verdicts: Verdicts, sides: Sequence[Sides | None]) -> list[Judged]:

@@ -10,16 +10,16 @@ from torch import Tensor
 from ..core.errors import InputError, UnreadableImageError
 from ..data.orientation import orientation
 from ..data.sample import plain
-from ..guard import Calibration, ExportedGuard
+from ..guard import ExportedGuard
 from ..guard.export.record import FEATURES
 from ..guard.verdicts import FLAG
-from .judging import AS_STORED, Judged, Prepared, rows_of
+from .judging import AS_STORED, Judged, OfGuard, Prepared, rows_of
 
 # A picture to begin with: any will do.
 _SIDE = 64
 
 
-class JudgingExported:
+class JudgingExported(OfGuard):
     """An exported guard: of features, or of pictures where it knows how they are prepared."""
 
     def __init__(self, guard: ExportedGuard) -> None:
@@ -28,24 +28,13 @@ class JudgingExported:
                 "the exported guard takes prepared images and does not know how pictures are prepared: "
                 "export it --with-preprocessing, or --from features"
             )
+        super().__init__(guard)
         self.guard = guard
 
     @property
     def title(self) -> str:
         known = self.guard.record.provenance
         return self.guard.record.title if known is None else f"{self.guard.record.title} on {known.model}"
-
-    @property
-    def width(self) -> int:
-        return self.guard.width
-
-    @property
-    def false_alarm_rate(self) -> float:
-        return self.guard.false_alarm_rate
-
-    @property
-    def calibration(self) -> Calibration:
-        return self.guard.calibration
 
     @property
     def takes_features(self) -> bool:
@@ -76,6 +65,3 @@ class JudgingExported:
     def judge(self, inputs: Tensor, *, explain: bool) -> list[Judged]:  # noqa: ARG002
         """Without the triangle: a graph gives verdicts, and no reasons."""
         return rows_of(self.guard.verdicts(inputs, unscorable=FLAG), [None] * len(inputs))
-
-    def class_name(self, index: int) -> str:
-        return self.guard.class_name(index)

@@ -11,14 +11,14 @@ from torch import Tensor
 from ..data.orientation import orientation, upright
 from ..data.sample import plain
 from ..features.device import choose_device
-from ..guard import Calibration, Explainer, Guard
+from ..guard import Explainer, Guard
 from ..guard.verdicts import FLAG
 from ..models import LoadedModel
-from .judging import AS_STORED, Judged, Prepared, rows_of
+from .judging import AS_STORED, Judged, OfGuard, Prepared, rows_of
 from .triangle import sides_of
 
 
-class JudgingGuard:
+class JudgingGuard(OfGuard):
     """A guard, with its model where it knows one: `warm` loads it, and it is checked as ever."""
 
     def __init__(
@@ -29,6 +29,7 @@ class JudgingGuard:
         weights: str | Path | None = None,
         device: str = "cpu",
     ) -> None:
+        super().__init__(guard)
         self.guard = guard
         self._named = model, weights
         self._device = choose_device(device)
@@ -39,18 +40,6 @@ class JudgingGuard:
     def title(self) -> str:
         score, known = self.guard.detector.record.title, self.guard.provenance
         return score if known is None else f"{score} on {known.model}"
-
-    @property
-    def width(self) -> int:
-        return self.guard.width
-
-    @property
-    def false_alarm_rate(self) -> float:
-        return self.guard.false_alarm_rate
-
-    @property
-    def calibration(self) -> Calibration:
-        return self.guard.calibration
 
     @property
     def takes_features(self) -> bool:
@@ -90,6 +79,3 @@ class JudgingGuard:
             if self._explainer is None:  # the table of boundaries is made in `warm`, by the first that asks
                 self._explainer = Explainer(guard)
             return rows_of(verdicts, [sides_of(one) for one in self._explainer(features)])
-
-    def class_name(self, index: int) -> str:
-        return self.guard.class_name(index)
