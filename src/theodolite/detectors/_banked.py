@@ -17,6 +17,7 @@ from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._half_bank import half_precision
 from ._stored_bank import STORED_QUERY_ROWS, StoredBank, chosen_ids, store_identity
 from .shaping import Shaping
 
@@ -32,16 +33,29 @@ class Banked(Detector):
     chosen: Tensor
 
     def __init__(
-        self, *, k: int, fraction: float, seed: int, store: str | Path | None, shaping: Shaping | str | None
+        self,
+        *,
+        k: int,
+        fraction: float,
+        seed: int,
+        half_bank: bool,
+        store: str | Path | None,
+        shaping: Shaping | str | None,
     ) -> None:
         super().__init__(shaping=shaping)
         if k < 1:
             raise InputError(f"k must be a whole number, at least 1, got {k}")
         if not 0 < fraction <= 1:
             raise InputError(f"fraction must lie in (0, 1], got {fraction}")
+        if half_bank and store is not None:
+            raise InputError(
+                "half_bank is for a bank in memory, and the rows of a store have the precision they were "
+                "extracted in: leave out half_bank, or extract the store with --dtype float16"
+            )
         self.k = k
         self.fraction = fraction
         self.seed = seed
+        self.half_bank = half_bank
         self.bank_seed = seed
         self.store = None if store is None else str(Path(store).expanduser().resolve())
         self._stored: StoredBank | None = None
@@ -69,7 +83,8 @@ class Banked(Detector):
                 if self.fraction == 1
                 else bank.features[bank.share_of_each_class(self.fraction)]
             )
-            self.register_buffer("bank", self._entries(rows))
+            entries = self._entries(rows)
+            self.register_buffer("bank", half_precision(entries) if self.half_bank else entries)
         else:
             store = FeatureStore(self.store)
             self.register_buffer("store_identity", store_identity(store))

@@ -30,7 +30,7 @@ from .shaping import Shaping
 class NNGuide(Banked):
     """k: neighbours averaged. fraction: share of each class in the bank (the field uses 1 %), by ``seed``.
 
-    store: the folder of a feature store that is the bank; its rows stay on disk, and `fit` needs no features.
+    half_bank: keep the bank in float16, in half the memory. store: the folder of a feature store that is the bank; its rows stay on disk, and `fit` needs no features.
     """
 
     def __init__(
@@ -39,10 +39,13 @@ class NNGuide(Banked):
         k: int = 10,
         fraction: float = 0.01,
         seed: int = 0,
+        half_bank: bool = False,
         store: str | Path | None = None,
         shaping: Shaping | str | None = None,
     ) -> None:
-        super().__init__(k=k, fraction=fraction, seed=seed, store=store, shaping=shaping)
+        super().__init__(
+            k=k, fraction=fraction, seed=seed, half_bank=half_bank, store=store, shaping=shaping
+        )
 
     def _entries(self, rows: Tensor) -> Tensor:
         """E(z_i)·ẑ_i"""

@@ -93,7 +93,7 @@ def _plan(queries: Tensor, bank: Tensor | Iterable[Tensor], k: int) -> _Plan:
         if isinstance(bank, Tensor) and len(bank) >= 4 * larger:
             share = k * larger / len(bank)
             guess = min(k, round(share + 4 * share**0.5) + 2)
-            if 2 * guess <= larger // _GROUP:
+            if 3 * guess <= 2 * (larger // _GROUP):
                 return _Plan(larger, guess)
     return _Plan(min(max(rows, _ROWS_OF_K * k // _GROUP * _GROUP), BLOCK_ROWS))
 
