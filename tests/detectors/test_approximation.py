@@ -77,7 +77,8 @@ def test_the_order_and_the_parts_of_the_data_make_no_difference() -> None:
     ids = torch.arange(ROWS)
     other = torch.randperm(ROWS, generator=torch.Generator().manual_seed(2))
     first, second = (
-        th.KNN(k=K, recall=0.95).collect(TRAIN[part], ids=ids[part]) for part in (other[:2_500], other[2_500:])
+        th.KNN(k=K, recall=0.95).collect(TRAIN[part], ids=ids[part])
+        for part in (other[:2_500], other[2_500:])
     )
     merged = th.KNN(k=K, recall=0.95).fit(first + second)
     assert torch.equal(merged.bank, DETECTOR.bank)

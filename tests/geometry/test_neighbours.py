@@ -56,7 +56,7 @@ def test_the_same_as_a_sort_of_all_products(kind: str, k: int, descending: bool)
 
 @pytest.mark.usefixtures("small_blocks")
 def test_queries_for_which_the_first_block_misleads_are_searched_again() -> None:
-    """All neighbours of a query in the first block: what is k-th there is above the k-th of no other block."""
+    """All neighbours of a query lie in the first block: what is k-th there is k-th nowhere else."""
     bank, queries = made("random")
     near = unit_rows(queries[:1] + 0.01 * torch.randn(40, WIDTH, generator=torch.Generator().manual_seed(4)))
     bank = torch.cat([near, bank])

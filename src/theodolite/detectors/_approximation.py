@@ -57,8 +57,8 @@ def fitted_cells(bank: Tensor, k: int, recall: float) -> FittedCells:
         probes = min(count, math.ceil(1.25 * probes))
     if 4 * probes > count:
         warnings.warn(
-            f"an approximate search with recall {recall:g} looks through {probes:,} of {count:,} cells of this "
-            f"bank of {len(bank):,} rows, and is hardly faster than the exact one: leave out recall",
+            f"an approximate search with recall {recall:g} looks through {probes:,} of {count:,} cells of "
+            f"this bank of {len(bank):,} rows, and is hardly faster than the exact one: leave out recall",
             TheodoliteWarning,
             stacklevel=2,
         )

@@ -98,7 +98,7 @@ class Banked(Detector):
             raise InputError(
                 f"the bank of {self._name} is the feature store {self.store}, which is not there"
             )
-        bank = StoredBank(self.store, self._seen, self.chosen)
+        bank = StoredBank(self.store, self._seen, self.chosen, self._factors)
         bank.require(self.store_identity)
         if bank.store.width != self.width:
             raise InputError(f"{self.store} holds features of width {bank.store.width}, not {self.width}")
@@ -106,6 +106,10 @@ class Banked(Detector):
 
     def _seen(self, rows: Tensor) -> Tensor:
         return self._entries(self._shape(rows if self.head is None else self.head.prepare(rows)))
+
+    def _factors(self, rows: Tensor) -> Tensor | None:  # noqa: ARG002
+        """What `_seen` multiplies rows with (n, 1), where it does nothing else; None where it does."""
+        return None
 
     def _searched(self) -> Tensor | Iterable[Tensor]:
         """The bank, whole or in blocks."""

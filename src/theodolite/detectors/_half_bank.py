@@ -30,7 +30,7 @@ def half_precision(bank: Tensor) -> Tensor:
 
 
 def require_spread(banks: Tensor) -> None:
-    """Refuse rows (…, B, D) that are nearly the same; one row, or copies of one, have nothing to tell apart."""
+    """Refuse rows (…, B, D) that are nearly the same; copies of one row have nothing to tell apart."""
     for bank in banks:
         mean = bank.mean(dim=0, dtype=torch.float64)
         blocks = bank.split(_BLOCK_ROWS)

@@ -17,6 +17,7 @@ from ..core.errors import InputError
 from ..core.graphs import fixed, recording
 from ..geometry.cells import Cells, probed_similarities
 from ..geometry.neighbours import top_similarities
+from ..reference.head import row_lengths
 from ..reference.reference import Reference
 from ._approximation import Approximation, fitted_cells, require_cells
 from ._banked import Banked
@@ -67,9 +68,7 @@ class KNN(Banked):
         store: str | Path | None = None,
         shaping: Shaping | str | None = None,
     ) -> None:
-        super().__init__(
-            k=k, fraction=fraction, seed=seed, half_bank=half_bank, store=store, shaping=shaping
-        )
+        super().__init__(k=k, fraction=fraction, seed=seed, half_bank=half_bank, store=store, shaping=shaping)
         if not 0 < recall <= 1:
             raise InputError(f"recall must lie in (0, 1], got {recall}; 1 is the exact search")
         if recall < 1 and store is not None:
@@ -108,6 +107,15 @@ class KNN(Banked):
         else:
             self._zeros = None  # counted when it matters: it takes a look at the whole store
 
+    def _factors(self, rows: Tensor) -> Tensor | None:
+        if self.shaping is not None or (self.head is not None and self.head.unit_features):
+            return None
+        lengths = row_lengths(rows)
+        # Crowded rows, and such as have no length to divide by, are looked at with more digits.
+        if lengths is None or crowded((rows / lengths).mean(dim=0, dtype=torch.float64)):
+            return None
+        return lengths.reciprocal()
+
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         exact = features.dtype == torch.float64
         cosines, places = self._nearest(features, by_distance=exact)
@@ -121,8 +129,8 @@ class KNN(Banked):
             return top_similarities(features, self._searched(), self.k, by_distance=by_distance)
         if recording():
             raise InputError(
-                "an approximate search (recall below 1) chooses the rows it looks at, which a graph cannot: fit "
-                "KNN with recall=1 to trace, export or compile it"
+                "an approximate search (recall below 1) chooses the rows it looks at, which a graph cannot: "
+                "fit KNN with recall=1 to trace, export or compile it"
             )
         return probed_similarities(
             features, self.bank, self._cells, self.k, self._probes, by_distance=by_distance

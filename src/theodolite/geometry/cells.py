@@ -1,4 +1,4 @@
-"""Approximate nearest neighbours: the bank in cells around centres, and a search of the cells that are nearest.
+"""Approximate nearest neighbours: a bank in cells around centres, and a search of the nearest cells.
 
 Unit rows belong to the centre with the largest inner product, and lie cell by cell in the bank. A query is
 compared with all L centres and with the rows of p cells: O(N·(L + B·p/L)·D) time instead of O(N·B·D). What it
