@@ -17,7 +17,8 @@ from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
-from ._half_bank import half_precision
+from ._half_bank import half_precision, without_later
+from ._registry import OptionValue
 from ._stored_bank import STORED_QUERY_ROWS, StoredBank, chosen_ids, store_identity
 from .shaping import Shaping
 
@@ -65,6 +66,10 @@ class Banked(Detector):
         if self.store is not None:
             return Needs()
         return Needs(bank=ALL_ROWS) if self.fraction == 1 else Needs(bank_share=self.fraction)
+
+    def options(self) -> dict[str, OptionValue]:
+        """The hyper-parameters, as the constructor takes them."""
+        return without_later(super().options())
 
     def _entries(self, rows: Tensor) -> Tensor:
         """What is searched, for rows that went through `_view`."""

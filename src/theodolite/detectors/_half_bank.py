@@ -6,15 +6,25 @@ features but collapsed ones: those are refused, their differences would be round
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ._registry import OptionValue
 
 # Entries are a direction, or one times an energy. Rows whose mean squared distance from their mean is below
 # this share of their mean square are too close: float16 would keep fewer than six bits of their differences.
 _COLLAPSED = 2.0**-10
 _BLOCK_ROWS = 16_384
+# Options of banks that version 0.1.0 does not know, where they change nothing.
+_LATER: Mapping[str, OptionValue] = {"half_bank": False, "recall": 1.0}
+
+
+def without_later(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+    """The options without those that are new and not used: files of such scores are what they always were."""
+    return {name: value for name, value in options.items() if name not in _LATER or value != _LATER[name]}
 
 
 def half_precision(bank: Tensor) -> Tensor:

@@ -23,8 +23,9 @@ from ..reference.bank import Bank
 
 # Queries worked at once: each tile of them reads the whole store, so it is larger than in memory.
 STORED_QUERY_ROWS = 4_096
-# Rows of a block: more would leave the cache between their view and their product.
+# Rows of a block, fewer where it would leave the cache between its view and its product (16 MiB of float32).
 BLOCK_ROWS = 4_096
+_CACHED_ENTRIES = 2**22
 
 View: TypeAlias = Callable[[Tensor], Tensor]
 Factors: TypeAlias = Callable[[Tensor], Tensor | None]
@@ -45,6 +46,7 @@ class StoredBank:
         self._known: dict[tuple[int, int], Tensor | None] = {}
         self._places: dict[int, Tensor] = {}
         self.count = len(self._chosen) or len(self.store)
+        self._block_rows = min(BLOCK_ROWS, max(1_024, _CACHED_ENTRIES // self.store.width))
 
     def require(self, identity: Tensor) -> None:
         """Refuse a store that is not the one a detector was fitted with."""
@@ -58,7 +60,7 @@ class StoredBank:
         """The bank in consecutive blocks of at most `BLOCK_ROWS` rows; memory holds one of them."""
         waiting: list[tuple[int, int, Tensor]] = []
         for part in self._raw():
-            if waiting and sum(len(rows) for *_, rows in waiting) + len(part[2]) > BLOCK_ROWS:
+            if waiting and sum(len(rows) for *_, rows in waiting) + len(part[2]) > self._block_rows:
                 yield self._seen(waiting)
                 waiting = []
             waiting.append(part)
@@ -112,10 +114,9 @@ class StoredBank:
         """(shard, first row, rows) of the bank as they lie on disk, at most a block of them."""
         for shard in range(self.store.shards):
             features = self.store.features(shard)
-            for first in range(0, len(features), BLOCK_ROWS):
-                rows = features[first : first + BLOCK_ROWS]
-                if len(self._chosen):
-                    rows = features[self._kept(shard)[first : first + BLOCK_ROWS]]
+            for first in range(0, len(features), self._block_rows):
+                part = slice(first, first + self._block_rows)
+                rows = features[self._kept(shard)[part]] if len(self._chosen) else features[part]
                 if len(rows):
                     yield shard, first, rows
 

@@ -21,8 +21,8 @@ from ..reference.head import unit_rows
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
-from ._half_bank import half_precision
-from ._registry import register
+from ._half_bank import half_precision, without_later
+from ._registry import OptionValue, register
 from .shaping import Shaping
 
 
@@ -65,6 +65,10 @@ class CSI(Detector):
     @property
     def needs(self) -> Needs:
         return Needs(bank=ALL_ROWS)
+
+    def options(self) -> dict[str, OptionValue]:
+        """The hyper-parameters, as the constructor takes them."""
+        return without_later(super().options())
 
     def _split(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """(views, N, D) features and (views, N) shift logits, zero where the model has none."""
