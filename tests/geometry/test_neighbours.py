@@ -46,7 +46,7 @@ def test_the_same_as_a_sort_of_all_products(kind: str, k: int, descending: bool)
     bank = bank.flip(0) if descending else bank
     expected = (queries.double() @ bank.double().T).sort(dim=1, descending=True).values[:, :k]
     for searched in (bank, [bank[:700], bank[700:5_003], bank[5_003:]]):
-        values, places = top_similarities(queries, searched, k)
+        values, places = top_similarities(queries, searched, k, order_only=descending)
         assert values.shape == places.shape == expected.shape
         torch.testing.assert_close(values.double(), expected, rtol=0, atol=1e-6)
         told = (queries[:, None] * bank[places]).sum(dim=2)
@@ -79,10 +79,11 @@ def test_what_is_no_number_is_found_first_and_not_passed_over() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("queries", [1, 5, 200])
-def test_products_of_blocks_of_any_size(queries: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("fastest", [False, True])
+def test_products_of_blocks_of_any_size(queries: int, dtype: torch.dtype, fastest: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     fixed = torch.randn(queries, 33, generator=generator, dtype=dtype)
-    with_queries = Products(fixed, 64)
+    with_queries = Products(fixed, 64, fastest=fastest)
     for rows in (64, 63, 1, 200):
         block = torch.randn(rows, 33, generator=generator, dtype=dtype)
         torch.testing.assert_close(with_queries(block), block @ fixed.T, rtol=1e-5, atol=1e-5)

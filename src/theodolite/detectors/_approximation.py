@@ -51,7 +51,9 @@ def fitted_cells(bank: Tensor, k: int, recall: float) -> FittedCells:
     sample = as_float(bank[-_MEASURED_ON:])
     bank = bank[order]
     nearest = min(k + 1, len(bank))  # a row finds itself, too
-    known = torch.cat([top_similarities(part, bank, nearest)[0][:, -1] for part in _tiles(sample)])
+    known = torch.cat(
+        [top_similarities(part, bank, nearest, order_only=True)[0][:, -1] for part in _tiles(sample)]
+    )
     probes = cells.fewest_probes(nearest)
     while (measured := _recall(sample, known, bank, cells, nearest, probes)) < recall and probes < count:
         probes = min(count, math.ceil(1.25 * probes))

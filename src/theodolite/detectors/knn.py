@@ -126,7 +126,9 @@ class KNN(Banked):
 
     def _nearest(self, features: Tensor, *, by_distance: bool) -> tuple[Tensor, Tensor]:
         if self.recall == 1:
-            return top_similarities(features, self._searched(), self.k, by_distance=by_distance)
+            return top_similarities(
+                features, self._searched(), self.k, by_distance=by_distance, order_only=True
+            )
         if recording():
             raise InputError(
                 "an approximate search (recall below 1) chooses the rows it looks at, which a graph cannot: "

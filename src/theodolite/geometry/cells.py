@@ -104,4 +104,9 @@ def _moved(centres: Tensor, sample: Tensor) -> Tensor:
 
 
 def _nearest_centre(rows: Tensor, centres: Tensor) -> Tensor:
-    return torch.cat([top_similarities(part.float(), centres, 1)[1][:, 0] for part in rows.split(_TILE_ROWS)])
+    return torch.cat(
+        [
+            top_similarities(part.float(), centres, 1, order_only=True)[1][:, 0]
+            for part in rows.split(_TILE_ROWS)
+        ]
+    )

@@ -29,7 +29,12 @@ _GROUP, _LARGE_GROUP = 8, 16
 
 
 def top_similarities(
-    queries: Tensor, bank: Tensor | Iterable[Tensor], k: int, *, by_distance: bool = False
+    queries: Tensor,
+    bank: Tensor | Iterable[Tensor],
+    k: int,
+    *,
+    by_distance: bool = False,
+    order_only: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The k largest inner products of each query with the rows of the bank, and their places, best first.
 
@@ -37,16 +42,23 @@ def top_similarities(
     precision of the queries, a block at a time. O(N·B·D) time for N queries and B bank rows; memory for
     N × 20,480 products. Of unit rows the largest products are the nearest but for the rounding of their
     length, which ``by_distance`` takes into account: the values are then ⟨q, x⟩ − (‖x‖² − 1)/2. A row of
-    zeros is left out of that, it has no length to round.
+    zeros is left out of that, it has no length to round. ``order_only`` is for whoever wants the places: the
+    products are the fastest there are, and their last digits not those of PyTorch's.
     """
     plan = _plan(queries, bank, k)
-    best = _search(queries, bank, k, plan, by_distance)
+    kind = _Kind(by_distance, order_only)
+    best = _search(queries, bank, k, plan, kind)
     values, places = best.found()
     missed = best.missed(values)
     if missed is not None:
-        again = _search(queries[missed], bank, k, _Plan(BLOCK_ROWS), by_distance)
+        again = _search(queries[missed], bank, k, _Plan(BLOCK_ROWS), kind)
         values[missed], places[missed] = again.found()
     return values, places
+
+
+class _Kind(NamedTuple):
+    by_distance: bool
+    order_only: bool
 
 
 def query_rows(device: torch.device) -> int:
@@ -54,14 +66,12 @@ def query_rows(device: torch.device) -> int:
     return 1_024 if device.type == "cpu" else 16_384
 
 
-def _search(
-    queries: Tensor, bank: Tensor | Iterable[Tensor], k: int, plan: _Plan, by_distance: bool
-) -> _Best:
-    best, with_queries = _Best(queries, k, plan.guess), Products(queries, plan.rows)
+def _search(queries: Tensor, bank: Tensor | Iterable[Tensor], k: int, plan: _Plan, kind: _Kind) -> _Best:
+    best, with_queries = _Best(queries, k, plan.guess), Products(queries, plan.rows, fastest=kind.order_only)
     for block in _blocks(bank, plan.rows):
         block = block.to(queries)
         products = with_queries(block)
-        if by_distance:
+        if kind.by_distance:
             squares = block.square().sum(dim=1, keepdim=True)
             products.sub_(squares.sub(1).div_(2).masked_fill_(squares == 0, 0))
         best.offer(products)

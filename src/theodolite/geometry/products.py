@@ -17,12 +17,16 @@ _FEW = 16
 
 
 class Products:
-    """⟨x, q⟩ of the rows of a block with fixed queries, as (rows, queries)."""
+    """⟨x, q⟩ of the rows of a block with fixed queries, as (rows, queries).
 
-    def __init__(self, queries: Tensor, rows: int) -> None:
+    ``fastest`` is oneDNN's where it is there. Both sum the same numbers, in another order: the last digits
+    differ, and with them the last digits of a score that is such a product.
+    """
+
+    def __init__(self, queries: Tensor, rows: int, *, fastest: bool) -> None:
         self._queries = queries
         self._laid_out: Tensor | None = None
-        if _has_onednn(queries):
+        if fastest and _has_onednn(queries):
             self._laid_out = torch.ops.mkldnn._reorder_linear_weight(queries.contiguous(), rows)
 
     def __call__(self, block: Tensor) -> Tensor:
