@@ -61,7 +61,7 @@ def rested(work: Callable[[], object]) -> float:
 
 
 def unit_noise(rows: int, width: int, seed: int) -> Tensor:
-    """Unit rows; beyond 20,000 the same ones with their columns turned, which are other rows and made sooner."""
+    """Unit rows; beyond 20,000 the same with their columns turned: other rows, sooner made."""
     first = unit_rows(torch.randn(min(rows, 20_000), width, generator=torch.Generator().manual_seed(seed)))
     return torch.cat([first.roll(turn, dims=1) for turn in range(rows // len(first))])
 

@@ -91,4 +91,4 @@ def _recall(sample: Tensor, known: Tensor, bank: Tensor, cells: Cells, nearest: 
 
 
 def _tiles(rows: Tensor) -> tuple[Tensor, ...]:
-    return rows.split(query_rows(rows.device))
+    return torch.split(rows, query_rows(rows.device))

@@ -31,7 +31,9 @@ class Cells(NamedTuple):
     def fewest_probes(self, k: int) -> int:
         """Cells that hold k rows together, whichever they are."""
         total = self.starts.diff().sort().values.cumsum(0)
-        return min(int((total < min(k, int(total[-1]))).sum()) + 1, len(total))
+        wanted = min(k, int(total[-1]))
+        short = int((total < wanted).sum())
+        return min(short + 1, len(total))
 
 
 def cell_count(rows: int) -> int:
@@ -62,7 +64,7 @@ def probed_similarities(
     width = min(k, int(cells.starts.diff().max()))
     parts = [
         _probed(part, bank, cells, min(k, len(bank)), probes, by_distance)
-        for part in queries.split(max(16, _CANDIDATES // (probes * width)))
+        for part in torch.split(queries, max(16, _CANDIDATES // (probes * width)))
     ]
     return torch.cat([values for values, _ in parts]), torch.cat([places for _, places in parts])
 
@@ -72,12 +74,12 @@ def _probed(
 ) -> tuple[Tensor, Tensor]:
     chosen = torch.mm(queries, cells.centres.to(queries).T).topk(probes, dim=1, sorted=False).indices
     cell, order = chosen.flatten().sort(stable=True)
-    asked, asking = cell.unique_consecutive(return_counts=True)
+    asked, asking = torch.unique_consecutive(cell, return_counts=True)
     starts = cells.starts.tolist()
     width = min(k, int(cells.starts.diff().max()))
     values = queries.new_full((chosen.numel(), width), -torch.inf)
     places = torch.zeros(chosen.numel(), width, dtype=torch.int64, device=queries.device)
-    for index, pairs in zip(asked.tolist(), order.split(asking.tolist()), strict=True):
+    for index, pairs in zip(asked.tolist(), torch.split(order, asking.tolist()), strict=True):
         start, stop = starts[index], starts[index + 1]
         if start == stop:
             continue
@@ -97,7 +99,7 @@ def _moved(centres: Tensor, sample: Tensor) -> Tensor:
     """One round of k-means on the sphere; a centre that no row is near stays where it is."""
     cell = _nearest_centre(sample, centres)
     total = torch.zeros_like(centres, dtype=torch.float64)
-    for rows, belongs in zip(sample.split(_TILE_ROWS), cell.split(_TILE_ROWS), strict=True):
+    for rows, belongs in zip(torch.split(sample, _TILE_ROWS), torch.split(cell, _TILE_ROWS), strict=True):
         total.index_add_(0, belongs, rows.double())
     length = torch.linalg.vector_norm(total, dim=1, keepdim=True)
     return torch.where(length > 0, total / length.clamp_min(1e-300), centres.double()).float()
@@ -107,6 +109,6 @@ def _nearest_centre(rows: Tensor, centres: Tensor) -> Tensor:
     return torch.cat(
         [
             top_similarities(part.float(), centres, 1, order_only=True)[1][:, 0]
-            for part in rows.split(_TILE_ROWS)
+            for part in torch.split(rows, _TILE_ROWS)
         ]
     )

@@ -44,7 +44,7 @@ def _has_onednn(queries: Tensor) -> bool:
         and queries.dtype == torch.float32
         and len(queries) >= _FEW
         and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-        and torch.backends.mkldnn.is_available()
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
     )
