@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Self
@@ -187,19 +188,51 @@ class Detector(CheckedOptions, nn.Module):
             given = None  # they belong to the features as they were before shaping
         if recording():
             return like(self._recorded(rows, given), features)
-        result = self._scores(rows, given)
-        require_scores(result, self._name)
-        return like(result, features)
+        return like(require_scores(self._scores(rows, given), self._name), features)
 
     def forward(self, features: Tensor, logits: Tensor | None = None) -> Tensor:
         return self.score(features, logits)
 
     def _scores(self, rows: Tensor, logits: Tensor | None) -> Tensor:
-        """Scores of checked rows; NaN where they overflowed: nothing is infinitely familiar."""
+        """Scores of checked rows; NaN where they overflowed: nothing is infinitely familiar.
+
+        The numbers are looked at once, after all tiles: a look makes a device wait. NaN and infinity survive
+        a sum, and a sum that is not finite (legal numbers can overflow too) has every row looked at.
+        """
         result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
-        for start, tile, tile_logits in self._tiles(rows, logits):
-            result[start : start + len(tile)] = self._score_tile(tile, tile_logits)
-        return result.masked_fill_(result == torch.inf, torch.nan)
+        seen: list[Tensor] = []
+        try:
+            for start, tile, given in self._tiles(rows, logits):
+                if not self._notices(tile):
+                    seen += [tile.sum()] if given is None else [tile.sum(), given.sum()]
+                result[start : start + len(tile)] = self._score_tile(self._view(tile), given)
+        except Exception:
+            self._require_finite(rows, logits)
+            raise
+        if math.isfinite(float(sum(seen)) + float(result.sum())):
+            return result
+        self._require_finite(rows, logits)
+        return self._second_look(rows, result)
+
+    def _notices(self, tile: Tensor) -> bool:  # noqa: ARG002
+        """Whether no row with NaN or infinity, in features or logits, gets a finite score from `_score`."""
+        return False
+
+    def _require_finite(self, rows: Tensor, logits: Tensor | None) -> None:
+        for start, tile, given in self._tiles(rows, logits):
+            require_finite(tile, "features", start)
+            if given is not None:
+                require_finite(given, "logits", start)
+
+    def _second_look(self, rows: Tensor, scores: Tensor) -> Tensor:
+        """Scores, those that are not finite worked again in float64, from the features alone."""
+        lost = (~torch.isfinite(scores)).nonzero().flatten()
+        if scores.dtype != torch.float64 and self.second_look:
+            for part in torch.split(lost, self._tile_rows(self._home(rows))):
+                ((_, tile, _),) = self._tiles(rows[part], None)
+                exact = self._score_exactly(self._view(tile).double())
+                scores[part] = exact.to(scores)
+        return scores.masked_fill_(scores == torch.inf, torch.nan)
 
     def _checked(self, features: ArrayLike) -> Tensor:
         if self.width is None:
@@ -216,18 +249,17 @@ class Detector(CheckedOptions, nn.Module):
             raise InputError(f"logits have {len(given)} rows, but features have {len(rows)}")
         return given
 
+    def _home(self, rows: Tensor) -> torch.device:
+        """Where scores are worked: with the detector's buffers, or with the rows if it has none."""
+        return next((buffer.device for buffer in self.buffers()), rows.device)
+
     def _tiles(self, rows: Tensor, logits: Tensor | None) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-        """(first row, features as the score sees them, given logits) on the detector's device."""
-        device = next((buffer.device for buffer in self.buffers()), rows.device)
+        """(first row, features, given logits) of every tile, as floats on the detector's device."""
+        device = self._home(rows)
         step = self._tile_rows(device)
         for start in range(0, len(rows), step):
             tile = as_float(rows[start : start + step].to(device))
-            require_finite(tile, "features", start)
-            tile_logits = None
-            if logits is not None:
-                tile_logits = logits[start : start + step].to(tile)
-                require_finite(tile_logits, "logits", start)
-            yield start, self._view(tile), tile_logits
+            yield start, tile, None if logits is None else logits[start : start + step].to(tile)
 
     def _recorded(self, rows: Tensor, logits: Tensor | None) -> Tensor:
         """The scores as a graph computes them: of all rows at once, and NaN for a row that is not finite."""
@@ -239,18 +271,16 @@ class Detector(CheckedOptions, nn.Module):
         return torch.where(whole & (scores != torch.inf), scores, torch.nan)
 
     def _score_tile(self, tile: Tensor, given: Tensor | None) -> Tensor:
-        """Scores of a tile; rows without a finite one in float32 are worked again in float64."""
+        """Scores of a tile; in a graph, which cannot look, both precisions are worked and one is taken."""
         scores = self._score(tile, self._logits(tile) if given is None else given)
-        if tile.dtype == torch.float64 or not self.second_look:
+        if tile.dtype == torch.float64 or not (self.second_look and recording()):
             return scores
-        if recording():
-            exact = self._score_tile(tile.double(), None)
-            return torch.where(torch.isfinite(scores), scores, exact.to(scores.dtype))
-        lost = ~torch.isfinite(scores)
-        if bool(lost.any()):
-            exact = self._score_tile(tile[lost].double(), None)
-            scores = scores.masked_scatter(lost, exact.to(scores.dtype))
-        return scores
+        exact = self._score_exactly(tile.double())
+        return torch.where(torch.isfinite(scores), scores, exact.to(scores.dtype))
+
+    def _score_exactly(self, tile: Tensor) -> Tensor:
+        """Scores of a float64 tile."""
+        return self._score(tile, self._logits(tile))
 
     def _view(self, features: Tensor) -> Tensor:
         """The features as this score sees them."""
