@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
 from collections.abc import Iterator
@@ -188,14 +189,17 @@ class Detector(CheckedOptions, nn.Module):
             given = None  # they belong to the features as they were before shaping
         if recording():
             return like(self._recorded(rows, given), features)
-        return like(require_scores(self._scores(rows, given), self._name), features)
+        return like(self._scores(rows, given), features)
 
     def forward(self, features: Tensor, logits: Tensor | None = None) -> Tensor:
         return self.score(features, logits)
 
-    def _scores(self, rows: Tensor, logits: Tensor | None) -> Tensor:
-        """Scores of checked rows; NaN where they overflowed: nothing is infinitely familiar.
+    def _scores(
+        self, rows: Tensor, logits: Tensor | None, *, refuse: bool = True, first_row: int = 0
+    ) -> Tensor:
+        """Scores of checked rows, which are ``first_row`` and the next ones to whoever is told of them.
 
+        Rows whose score overflows are refused, or have NaN: nothing is infinitely familiar.
         The numbers are looked at once, after all tiles: a look makes a device wait. NaN and infinity survive
         a sum, and a sum that is not finite (legal numbers can overflow too) has every row looked at.
         """
@@ -207,22 +211,24 @@ class Detector(CheckedOptions, nn.Module):
                     seen += [tile.sum()] if given is None else [tile.sum(), given.sum()]
                 result[start : start + len(tile)] = self._score_tile(self._view(tile), given)
         except Exception:
-            self._require_finite(rows, logits)
+            self._require_finite(rows, logits, first_row)
             raise
-        if math.isfinite(float(sum(seen)) + float(result.sum())):
+        numbers = [float(functools.reduce(torch.add, seen))] if seen else []
+        if math.isfinite(sum(numbers, float(result.sum()))):
             return result
-        self._require_finite(rows, logits)
-        return self._second_look(rows, result)
+        self._require_finite(rows, logits, first_row)
+        result = self._second_look(rows, result)
+        return require_scores(result, self._name, first_row) if refuse else result
 
     def _notices(self, tile: Tensor) -> bool:  # noqa: ARG002
         """Whether no row with NaN or infinity, in features or logits, gets a finite score from `_score`."""
         return False
 
-    def _require_finite(self, rows: Tensor, logits: Tensor | None) -> None:
+    def _require_finite(self, rows: Tensor, logits: Tensor | None = None, first_row: int = 0) -> None:
         for start, tile, given in self._tiles(rows, logits):
-            require_finite(tile, "features", start)
+            require_finite(tile, "features", first_row + start)
             if given is not None:
-                require_finite(given, "logits", start)
+                require_finite(given, "logits", first_row + start)
 
     def _second_look(self, rows: Tensor, scores: Tensor) -> Tensor:
         """Scores, those that are not finite worked again in float64, from the features alone."""

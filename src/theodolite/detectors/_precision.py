@@ -7,7 +7,6 @@ features spread by 0.47 and more), so ordinary rows are worked once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -74,14 +73,13 @@ def require_finite_state(detector: nn.Module) -> None:
             raise OverflowError(f"{name} holds NaN or infinity")
 
 
-def require_scores(scores: Tensor, name: str) -> Tensor:
+def require_scores(scores: Tensor, name: str, first_row: int = 0) -> Tensor:
     """The scores; refused if rows have none: legal features, with which float64 overflowed."""
-    if not math.isnan(float(scores.sum())):
-        return scores
     lost = torch.isnan(scores).nonzero().flatten()
     if len(lost):
+        where = rows_named(lost + first_row)
         raise InputError(
-            f"{name} has no score for {rows_named(lost)} of features: they or the head hold {_OUT_OF_RANGE}"
+            f"{name} has no score for {where} of features: they or the head hold {_OUT_OF_RANGE}"
         )
     return scores
 

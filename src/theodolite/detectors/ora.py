@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..core.arrays import AnyArray, ArrayLike, like
 from ..core.errors import InputError
-from ..core.graphs import recording
+from ..core.graphs import fixed, recording
 from ..geometry.aggregation import aggregate_angles, check_aggregation, class_reliability, weight_needs
 from ..geometry.boundaries import Boundaries, Margins
 from ..geometry.centres import Stand, Stations, centre_needs, centre_points, check_centre
@@ -138,8 +138,11 @@ class ORA(Measured):
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         rows = self._block_rows(features)
-        blocks = zip(torch.split(features, rows), torch.split(logits, rows), strict=True)
-        seen = torch.cat([self._look(*block) for block in blocks], dim=1)
+        if len(features) <= rows:
+            seen = self._look(features, logits)
+        else:
+            blocks = zip(torch.split(features, rows), torch.split(logits, rows), strict=True)
+            seen = torch.cat([self._look(*block) for block in blocks], dim=1)
         if features.dtype == torch.float64:
             return seen[0]
         score, *clues = seen.unbind()
@@ -161,8 +164,9 @@ class ORA(Measured):
             score = aggregate_angles(seen, margins, self.aggregate, weights)
             scores.append(score * self.weights[station].to(score) if self._weighs_centres else score)
             norm = stand.squared_norm.sqrt()
-            lowest.append(seen.height.amin(dim=1) / norm.amax(dim=1))
-            nearest.append(norm.amin(dim=1))
+            near, far = (norm[:, 0],) * 2 if fixed(norm.shape[1]) == 1 else torch.aminmax(norm, dim=1)
+            lowest.append(seen.height.amin(dim=1) / far)
+            nearest.append(near)
         if len(scores) > 1:
             scores = [torch.stack(scores).sum(dim=0)]
             lowest, nearest = [torch.stack(lowest).amin(dim=0)], [torch.stack(nearest).amin(dim=0)]
@@ -189,8 +193,9 @@ class ORA(Measured):
         if self.project_to_sphere:
             return torch.ones_like(widest, dtype=torch.bool)
         euclidean = self._metric is None
-        size = nearest + self._centre_length if euclidean else torch.linalg.vector_norm(features, dim=1)
-        rounding = size * self._weight_scale + self._bias_scale
+        size = nearest if euclidean else torch.linalg.vector_norm(features, dim=1)
+        rest = self._bias_scale + (self._weight_scale * self._centre_length if euclidean else 0.0)
+        rounding = size * self._weight_scale + rest
         clear = widest > _MARGIN_SHARE * rounding
         sharp = rounding * steepest <= _BLUR_LIMIT * nearest
         return torch.logical_not(clear & (lowest >= _HEIGHT_SHARE) & sharp)
@@ -217,7 +222,7 @@ class ORA(Measured):
     def _views(self, features: ArrayLike) -> Iterator[Tensor]:
         """Checked features as the score sees them, some at a time."""
         rows = self._checked(features)
-        self._require_finite(rows, None)
+        self._require_finite(rows)
         return (self._view(tile) for _, tile, _ in self._tiles(rows, None))
 
     def _single(self, tile: Tensor) -> tuple[Margins, Stand, Triangle]:

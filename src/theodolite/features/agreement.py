@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..core.arrays import as_float
 from ..reference.head import Head
 from .layers import Call
 
@@ -51,10 +52,10 @@ def explain_head(head: Head, call: Call, logits: Tensor, layer: str) -> str | No
 
 def agree_on_the_class(head: Head, features: Tensor, logits: Tensor) -> bool:
     """Whether the largest logit of every row is what the head gives: O(N·D), for every batch."""
-    given, top = _exact(logits).max(dim=1)
-    rows = head.prepare(_exact(features))
+    given, top = as_float(logits).max(dim=1)
+    rows = head.prepare(as_float(features))
     products, bias = rows * head.weight[top].to(rows), head.bias[top].to(rows)
-    spread = (products.square().sum(dim=1) + bias.square() + given.square()).sqrt()
+    spread = torch.linalg.vector_norm(products, dim=1) + bias.abs() + given.abs()
     error = (products.sum(dim=1) + bias - given).abs()
     return bool((error <= _rounding(features, logits, head.weight) * spread).all())
 

@@ -68,9 +68,10 @@ class Capture:
         with _turn(self.model), untouched(self.model), _listening(layers, calls):
             output = self.model(inputs)
         logits = logits_of(output, len(inputs), finite=finite)
-        whole = torch.isfinite(logits).all(dim=1)
-        if not self._checked and (self._layer is None or bool(whole.any())):
-            self._settle(layers, *_rows_of(calls, logits, whole))
+        if not self._checked:
+            whole = torch.isfinite(logits).all(dim=1)
+            if self._layer is None or bool(whole.any()):
+                self._settle(layers, *_rows_of(calls, logits, whole))
         call = calls.get(str(self._layer))
         if call is None or len(call.features) != len(inputs):
             raise CaptureError(

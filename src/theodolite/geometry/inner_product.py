@@ -112,8 +112,14 @@ class Mahalanobis:
             inside = (rows @ directions).mul_(gain)
             return torch.addmm(rows * self.spectrum.floor.rsqrt().to(rows), inside, directions.T)
         width = fixed(rows.shape[1])
-        parts = [rows[:, width - fixed(block.shape[1]) :] @ block.T for block in blocks]
-        return torch.cat(parts, dim=1)
+        seen = [rows[:, width - fixed(block.shape[1]) :] for block in blocks]
+        if recording():
+            return torch.cat([part @ block.T for part, block in zip(seen, blocks, strict=True)], dim=1)
+        result = rows.new_empty(len(rows), sum(map(len, blocks)))
+        places = torch.split(result, len(blocks[0]), dim=1)
+        for part, block, place in zip(seen, blocks, places, strict=True):
+            torch.mm(part, block.T, out=place)
+        return result
 
     def _for(self, rows: Tensor) -> _Factors:
         if recording():

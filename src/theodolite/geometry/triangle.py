@@ -144,8 +144,8 @@ def distance_ratio(distance: Tensor, squared_norm: Tensor) -> Tensor:
 
 def over_norm(values: Tensor, norm: Tensor) -> Tensor:
     """values / norm; 0 where the norm is 0, and NaN where it overflowed: a quotient of 0 would hide that."""
-    ratio = torch.where(norm > 0, values / norm, torch.zeros_like(norm))
-    return torch.where(torch.isinf(norm), torch.full_like(norm, torch.nan), ratio)
+    ratio = torch.where(norm > 0, values / norm, 0.0)
+    return ratio.masked_fill(torch.isinf(norm), torch.nan)
 
 
 def squared_distances(rows: Tensor, points: Tensor) -> Tensor:
