@@ -19,9 +19,9 @@ CONTIGUOUS, CHANNELS_LAST = "contiguous", "channels last"
 FORMATS = {CONTIGUOUS: torch.contiguous_format, CHANNELS_LAST: torch.channels_last}
 
 # The rule: so many pictures in each layout, once to warm up and then so often in turn, of which the fastest
-# counts; channels last has to win by the margin. It costs about 48 pictures, so it is left out for fewer samples
-# than it pays for.
-_IMAGES, _ROUNDS, _MARGIN = 8, 2, 1.05
+# counts; channels last has to win by the margin. A model that takes fewer seconds than this waits for
+# pictures, not for memory. It costs about 48 pictures, so it is left out for fewer samples than it pays for.
+_IMAGES, _ROUNDS, _MARGIN, _QUICK = 8, 2, 1.05, 0.02
 WORTH_MEASURING = 500
 
 
@@ -67,6 +67,8 @@ def measured(model: nn.Module, run: Callable[[Tensor], Tensor], images: Tensor) 
             start = time.perf_counter()
             run(laid)
             taken.append(time.perf_counter() - start)
+    if min(times[CONTIGUOUS]) < _QUICK:
+        return _stay(model, "the model is quick in either layout")
     ratio = min(times[CONTIGUOUS]) / min(times[CHANNELS_LAST])
     why = f"channels last is {ratio:.2f} × as fast on the first {len(shown)} pictures"
     if ratio < _MARGIN:

@@ -46,7 +46,7 @@ class Pixels:
         mode = _MODES[len(self.mean)]
         picture = self.fitted(image if image.mode == mode else image.convert(mode))
         pixels = np.asarray(picture).reshape(self.size, self.size, len(self.mean))
-        # By NumPy: pictures are prepared in threads, and each would bring a team of torch's threads of its own.
+        # By NumPy: pictures are prepared in threads, and each would bring a team of torch's own threads.
         values = np.ascontiguousarray(pixels.transpose(2, 0, 1)).astype(np.float32)
         values /= 255
         values -= np.asarray(self.mean, dtype=np.float32)[:, None, None]
