@@ -32,7 +32,8 @@ class Net(nn.Module):
         return values
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.fc(self.act(self.conv(images)).mean(dim=(2, 3)))
+        logits: Tensor = self.fc(self.act(self.conv(images)).mean(dim=(2, 3)))
+        return logits
 
 
 class Views(Net):

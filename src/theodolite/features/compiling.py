@@ -16,21 +16,21 @@ _SHOWN = 120
 
 
 class Compiled:
-    """The model of a capture, compiled for batches of one shape; batches of other shapes run as they are.
+    """The model of a capture, compiled for batches of ``size``; those of other sizes run as they are.
 
     The head stays outside, where the capture hears it. Whether the compiled model gives the features of the
     plain one is looked at on the first batch.
     """
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
+    def __init__(self, capture: Capture, size: int) -> None:
+        self.capture, self.size = capture, size
         self.words = ""
         self._run: Callable[..., object] | None = None
         self._shape: torch.Size | None = None
 
     def __call__(self, images: Tensor, *, finite: bool) -> Tensor:
-        """Features; the first batch has the model compiled."""
-        if self._shape is None:
+        """Features; the first whole batch has the model compiled."""
+        if self._shape is None and len(images) == self.size:
             self._shape = images.shape
             return self._first(images, finite)
         run = self._run if images.shape == self._shape else None
@@ -51,7 +51,7 @@ class Compiled:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of what torch cannot trace: the hook at the head
-                self._head.forward = torch.compiler.disable(self._head.forward)  # type: ignore[method-assign]
+                self._head.forward = torch.compiler.disable(self._head.forward)  # type: ignore[no-untyped-call]
                 self._run = torch.compile(self.capture.model, dynamic=False)
                 features, _ = self.capture(images, finite=finite, run=self._run)
         # Compilers fail in many ways; what the model itself cannot do has shown above.

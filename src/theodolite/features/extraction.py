@@ -116,9 +116,10 @@ def _fill(
     shards = sorted({*(writer.damaged() if settings.repair else []), *writer.missing()})
     done = samples - sum(len(writer.samples(index)) for index in shards)
     progress(done, samples)
-    running = replace(settings.running, channels_last=writer.channels_last(settings.running.channels_last))
+    size = settings.running.batch_size or writer.manifest.batch_size
+    layout = writer.channels_last(settings.running.channels_last)
+    running = replace(settings.running, channels_last=layout, batch_size=size)
     forward = Forward(capture, running, samples=samples - done)
-    size = running.batch_size or writer.manifest.batch_size
     plan = (batch for index in shards for batch in consecutive(writer.samples(index), size))
     batches = stream(loaded, forward, source, plan)
     with closing(batches), behind(writer.write) as write:

@@ -28,6 +28,7 @@ from .layout import (
 )
 from .run_log import RunLog
 from .settings import Running
+from .writer import BATCH_SIZE
 
 
 class Forward:
@@ -44,7 +45,8 @@ class Forward:
         self.device = next(capture.model.parameters()).device
         self.layout: str | None = None
         self._samples = samples
-        self._compiled = Compiled(capture) if running.compile else None
+        self._size = min(running.batch_size or BATCH_SIZE, samples)
+        self._compiled = Compiled(capture, self._size) if running.compile else None
 
     @contextmanager
     def ready(self) -> Iterator[None]:
