@@ -72,3 +72,20 @@ def test_a_compiled_model_with_other_features_is_not_used(monkeypatch: pytest.Mo
         forward, features = compiled(model)
     assert forward.log.compiled == "not compiled"
     assert_plain_again(model, features)
+
+
+def test_what_runs_the_model_may_be_anything_that_can_be_called() -> None:
+    """A compiled module has a length only if the model has one: its truth is not to be asked for."""
+
+    class Lengthless:
+        def __call__(self, images: Tensor) -> Tensor:
+            logits: Tensor = model(images)
+            return logits
+
+        def __bool__(self) -> bool:
+            raise TypeError("it does not support len()")
+
+    model = net()
+    capture = Capture(model)
+    expected, _ = capture(IMAGES)
+    torch.testing.assert_close(capture(IMAGES, run=Lengthless())[0], expected)

@@ -75,7 +75,7 @@ class Capture:
         layers = head_layers(self.model, self._layer)
         calls: dict[str, Call] = {}
         with _turn(self.model), untouched(self.model), _listening(layers, calls):
-            output = (run or self.model)(inputs)
+            output = (self.model if run is None else run)(inputs)
         logits = logits_of(output, len(inputs), finite=finite)
         whole = torch.isfinite(logits).all(dim=1)
         if not self._checked and (self._layer is None or bool(whole.any())):
