@@ -10,8 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.stats
 
+import growth
 import page as pages
 import suite
 import timing
@@ -215,3 +218,34 @@ def test_the_command_names_its_scripts() -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
     assert done.returncode == 1
     assert "no script nothing in speed/" in done.stderr
+
+
+def test_an_exponent_is_the_slope_of_the_upper_part() -> None:
+    sizes = [8, 16, 32, 64, 128]
+    law = [5.0, 5.0, 3 * 32**1.5, 3 * 64**1.5, 3 * 128**1.5]
+    found = growth.exponent(sizes, law, begin=32)
+    assert found.value == pytest.approx(1.5)
+    assert found.error == pytest.approx(0, abs=1e-7)
+    shaken = growth.exponent(
+        sizes, [value * (1.3, 0.8)[place % 2] for place, value in enumerate(law)], begin=8
+    )
+    x, y = np.log(sizes), np.log([value * (1.3, 0.8)[place % 2] for place, value in enumerate(law)])
+    fitted = scipy.stats.linregress(x, y)
+    assert (shaken.value, shaken.error) == pytest.approx((fitted.slope, fitted.stderr))
+
+
+def test_growth_faster_than_the_formula_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every measured exponent is a row's cell, and one beyond its formula and its error fails the script."""
+    found = {
+        (kind, axis, name): growth.Exponent(float(formula), 0.01)
+        for kind, scores in growth.THEORY.items()
+        for name, axes in scores.items()
+        for axis, formula in axes.items()
+    }
+    found |= {("memory", axis, name): growth.Exponent(0.0, 0.0) for axis in "NDC" for name in growth.SCORES}
+    monkeypatch.delenv(RECORD, raising=False)
+    assert growth.held(found)
+    assert "| ORA | 1.00 ± 0.01 (1) | 1.00 ± 0.01 (1) | 2.00 ± 0.01 (2) |" in growth.table(found)
+    assert not growth.held({**found, ("fitting", "N", "knn"): growth.Exponent(1.5, 0.05)})
+    assert growth.held({**found, ("fitting", "N", "knn"): growth.Exponent(1.5, 0.2)})
+    assert not growth.held({**found, ("memory", "N", "ora"): growth.Exponent(1.0, 0.1)})
