@@ -54,8 +54,8 @@ THEORY: dict[str, dict[str, dict[str, int]]] = {
     },
 }
 KINDS = {"scoring": "seconds", "fitting": "seconds", "memory": "MiB"}
-# Set after four runs on one machine, in which the exponent of KNN's fit against N was 1.08 to 1.38: more than its
-# standard errors say. It finds a further power, not a small loss.
+# Set after four runs on one machine, in which the exponent of KNN's fit against N was 1.08 to 1.38: more than
+# its standard errors say. It finds a further power, not a small loss.
 SLACK = 0.3
 
 
