@@ -40,8 +40,10 @@ class Moments:
         self._upper = torch.zeros(width, width, dtype=torch.float64) if scatter else None
         # Σ‖z − mean‖² of each group: the trace of its scatter.
         self.spread = torch.zeros(groups, dtype=torch.float64) if spread else None
+        # Two tiles: rows with a gap between them, for sums and products, and without, as adding by groups
+        # and taking from groups want them.
         self._tile = torch.empty(0, width, dtype=torch.float64)
-        self._centres = torch.empty(0, width, dtype=torch.float64)
+        self._dense = torch.empty(0, width, dtype=torch.float64)
 
     def update(self, rows: Tensor, groups: Tensor | None = None) -> bool:
         """Add rows (n, D) with their group numbers (n,), or all of one group. O(n·D), with scatter O(n·D²).
@@ -54,12 +56,12 @@ class Moments:
         finite = bool(torch.isfinite(means.sum()))
         centres = self._absorb(present, counts, means)
         if self._upper is not None or self.spread is not None:
-            for part, tile in self._tiles(rows):
+            for part, tile in _tiles(rows, self._tile):
                 if inverse is None:
                     self._add_products(tile.sub_(centres), present)
                 else:
                     places = inverse[part]
-                    own = torch.index_select(centres, 0, places, out=self._centres[: len(tile)])
+                    own = torch.index_select(centres, 0, places, out=self._dense[: len(tile)])
                     self._add_products(tile.sub_(own), present[places])
         return finite
 
@@ -72,30 +74,24 @@ class Moments:
         if len(self._tile) < tile_rows or self._tile.device != rows.device:
             stride = width + (_PADDING if width % 128 == 0 else 0)
             self._tile = rows.new_empty(tile_rows, stride, dtype=torch.float64)[:, :width]
-            # Memory that is never touched is never taken: one group needs no centre for each row.
-            self._centres = rows.new_empty(tile_rows, width, dtype=torch.float64)
+            # Memory that is never touched, as with one group, is never taken.
+            self._dense = rows.new_empty(tile_rows, width, dtype=torch.float64)
 
     def _sums(self, rows: Tensor, inverse: Tensor | None, groups: int) -> Tensor:
         """The sum of the rows of each group (groups, D)."""
         if inverse is not None:
             sums = rows.new_zeros(groups, rows.shape[1], dtype=torch.float64)
-            for part, tile in self._tiles(rows):
+            for part, tile in _tiles(rows, self._dense):
                 sums.index_add_(0, inverse[part], tile)
             return sums
         strips = rows.new_zeros(_STRIPS, rows.shape[1], dtype=torch.float64)
         part_sums = torch.empty_like(strips)
-        for _, tile in self._tiles(rows):
+        for _, tile in _tiles(rows, self._tile):
             even = len(tile) // _STRIPS
             strips += torch.sum(tile[: even * _STRIPS].unflatten(0, (_STRIPS, even)), dim=1, out=part_sums)
             if even * _STRIPS < len(tile):
                 strips[0] += tile[even * _STRIPS :].sum(dim=0)
         return strips.sum(dim=0, keepdim=True)
-
-    def _tiles(self, rows: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """The rows in float64, a few at a time, all in the same memory."""
-        for start in range(0, len(rows), len(self._tile)):
-            part = slice(start, min(start + len(self._tile), len(rows)))
-            yield part, self._tile[: part.stop - start].copy_(rows[part])
 
     def _absorb(self, present: Tensor, counts: Tensor, means: Tensor) -> Tensor:
         """Merge counts and means of groups ``present``; returns the point to take each group's rows from.
@@ -180,6 +176,13 @@ def _grouped(groups: Tensor | None, rows: Tensor) -> tuple[Tensor, Tensor | None
         )
     present, inverse, counts = torch.unique(groups.to(rows.device), return_inverse=True, return_counts=True)
     return present, inverse, counts.to(torch.float64)
+
+
+def _tiles(rows: Tensor, memory: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """The rows in float64, as many at a time as the memory for them holds."""
+    for start in range(0, len(rows), len(memory)):
+        part = slice(start, min(start + len(memory), len(rows)))
+        yield part, memory[: part.stop - start].copy_(rows[part])
 
 
 def _mirrored(upper: Tensor) -> Tensor:
