@@ -1,11 +1,12 @@
-"""What a fit costs: the mean against a plain sum, the scatter against one matrix product, a store against memory.
+"""What a fit costs: a mean against a plain sum, a scatter against one product, a store against memory.
 
     python speed/fit_speed.py
 
 D = 2,048, float32. A mean reads 50,000 rows, far more than any cache holds; a scatter is of 8,192 rows, with
-C = 1,000 classes where it is within classes. Statistics are float64 (a covariance is inverted down to 4.5e-13 of
-its largest variance), so the product XᵀX is timed in both precisions, and the promise is made of float64's. A
-store is read a second time: its checksums are compared when it is read first. Exit code 1 if a promise is broken.
+C = 1,000 classes where it is within classes. Statistics are float64 (a covariance is inverted down to 4.5e-13
+of its largest variance), so the product XᵀX is timed in both precisions, and the promise is of float64's. A
+store is read a second time: its checksums are compared when it is read first. Exit code 1 if a promise is
+broken.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def problem() -> tuple[th.Head, Tensor, Tensor]:
 
 
 def mean_only(head: th.Head, features: Tensor) -> bool:
-    """Reading alone; a sum down the columns is what a mean is, a sum of everything is the memory's own speed."""
+    """A sum down the columns is what a mean is; a sum of everything is the speed of the memory itself."""
 
     def fit() -> object:
         return th.ORA().collect(features, head=head)
@@ -68,7 +69,9 @@ def scatter(head: th.Head, features: Tensor, labels: Tensor) -> bool:
         report("  the same / XᵀX in float32", paired_ratio(fit, lambda: rows.T @ rows, rounds=ROUNDS), "x")
     covariance = exact.T @ exact / len(exact)
     products = seconds(lambda: exact.T @ exact)
-    report("decomposition of a covariance / XᵀX in float64", seconds(lambda: eigh(covariance)) / products, "x")
+    report(
+        "decomposition of a covariance / XᵀX in float64", seconds(lambda: eigh(covariance)) / products, "x"
+    )
     return kept
 
 
@@ -110,7 +113,7 @@ def from_store(head: th.Head, features: Tensor, labels: Tensor) -> bool:
 
 
 def guard_fit(head: th.Head, features: Tensor, labels: Tensor) -> bool:
-    """A guard's fit holds rows out, compares rows and calibrates: what that is beside the detector's own fit."""
+    """A guard's fit compares rows and calibrates as well: what that is beside the detector's own fit."""
     rows, own, held_out = features[:20_000], labels[:20_000], features[20_000:25_000]
 
     def guarded() -> object:

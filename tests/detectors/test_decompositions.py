@@ -42,7 +42,7 @@ def fitted(*detectors: Detector) -> None:
 
 
 def test_a_fit_of_all_scores_decomposes_every_matrix_once(decomposed: list[Tensor]) -> None:
-    """Within classes, of all rows, of standardised rows, about ViM's origin, and within classes of unit rows."""
+    """Within classes, of all rows, of standardised rows, about ViM's origin, within classes of unit rows."""
     every = [create(name) for name in list_detectors()]
     more = [ORA(metric="mahalanobis"), ORA(metric="mahalanobis", shrinkage="none"), NECO(dimension=3)]
     fitted(*every, *more, ViM(dimension=2), RelativeEnergy(shrinkage="none"), MahaPlus())

@@ -36,9 +36,7 @@ class Axes(NamedTuple):
 
 def total_covariance(reference: Reference) -> Tensor:
     """Of all rows about their mean."""
-    return reference.derived(
-        "total covariance", lambda: reference.statistics.moments.total / reference.count
-    )
+    return reference.derived("total covariance", lambda: reference.statistics.moments.total / reference.count)
 
 
 def total_axes(reference: Reference) -> Axes:

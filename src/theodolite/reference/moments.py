@@ -1,9 +1,9 @@
 """Counts, means and scatter of groups of rows: sums in float64 that merge, taken at the speed of the machine.
 
-Float32 would be twice as fast and is too coarse: a covariance is inverted down to directions of D·2.2e-16 times
-the largest variance (`not_flat`), and products of float32 are off by 1e-7 of it. What is saved instead: the
-scatter is symmetric, so one half of it is computed, and rows pass through one small float64 tile that stays in
-the cache and is never allocated anew.
+Float32 would be twice as fast and is too coarse: a covariance is inverted down to directions with D·2.2e-16 of
+the largest variance (`geometry.covariance.not_flat`), and products of float32 are off by 1e-7 of it. What is
+saved instead: the scatter is symmetric, so one half of it is computed, and rows pass through a small float64
+tile that stays in the cache and is allocated once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 
-# Entries of a tile of rows: 8 MiB of float64, few enough for the last cache, enough for a product at full speed.
+# Entries of a tile of rows: 8 MiB of float64, few for the last cache, enough for a product at full speed.
 _TILE_ENTRIES = 2**20
 # Columns of the scatter that are computed at once, from the diagonal on.
 _BLOCK = 256
@@ -88,7 +88,7 @@ class Moments:
         part_sums = torch.empty_like(strips)
         for _, tile in _tiles(rows, self._tile):
             even = len(tile) // _STRIPS
-            strips += torch.sum(tile[: even * _STRIPS].unflatten(0, (_STRIPS, even)), dim=1, out=part_sums)
+            strips += torch.sum(tile[: even * _STRIPS].view(_STRIPS, even, tile.shape[1]), dim=1, out=part_sums)
             if even * _STRIPS < len(tile):
                 strips[0] += tile[even * _STRIPS :].sum(dim=0)
         return strips.sum(dim=0, keepdim=True)
@@ -96,7 +96,7 @@ class Moments:
     def _absorb(self, present: Tensor, counts: Tensor, means: Tensor) -> Tensor:
         """Merge counts and means of groups ``present``; returns the point to take each group's rows from.
 
-        Rows of mean m that join a groups of mean μ add S + w·(m − μ)(m − μ)ᵀ to its scatter, S their own
+        Rows of mean m that join a group of mean μ add S + w·(m − μ)(m − μ)ᵀ to its scatter, S their own
         about m, and w = n·n′/(n + n′) for n rows and n′ rows before them. Taken from m − √(w/n)·(m − μ)
         instead of m, their products are just that sum: the deviations from m sum to zero.
         """
