@@ -1,7 +1,7 @@
 """Counts, means and scatter of groups of rows: sums in float64 that merge, taken at the speed of the machine.
 
-Float32 would be twice as fast and is too coarse: a covariance is inverted down to directions with D·2.2e-16 of
-the largest variance (`geometry.covariance.not_flat`), and products of float32 are off by 1e-7 of it. What is
+Float32 would be twice as fast and is too coarse: a covariance is inverted down to directions with D·2.2e-16
+of the largest variance (`geometry.covariance.not_flat`), and products of float32 are off by 1e-7 of it. What is
 saved instead: the scatter is symmetric, so one half of it is computed, and rows pass through a small float64
 tile that stays in the cache and is allocated once.
 """
@@ -88,7 +88,9 @@ class Moments:
         part_sums = torch.empty_like(strips)
         for _, tile in _tiles(rows, self._tile):
             even = len(tile) // _STRIPS
-            strips += torch.sum(tile[: even * _STRIPS].view(_STRIPS, even, tile.shape[1]), dim=1, out=part_sums)
+            strips += torch.sum(
+                tile[: even * _STRIPS].view(_STRIPS, even, tile.shape[1]), dim=1, out=part_sums
+            )
             if even * _STRIPS < len(tile):
                 strips[0] += tile[even * _STRIPS :].sum(dim=0)
         return strips.sum(dim=0, keepdim=True)
