@@ -1,9 +1,9 @@
 """Counts, means and scatter of groups of rows: sums in float64 that merge, taken at the speed of the machine.
 
 Float32 would be twice as fast and is too coarse: a covariance is inverted down to directions with D·2.2e-16
-of the largest variance (`geometry.covariance.not_flat`), and products of float32 are off by 1e-7 of it. What is
-saved instead: the scatter is symmetric, so one half of it is computed, and rows pass through a small float64
-tile that stays in the cache and is allocated once.
+of the largest variance (`geometry.covariance.not_flat`), and products of float32 are off by 1e-7 of it. What
+is saved instead: the scatter is symmetric, so one half of it is computed, and rows pass through a small
+float64 tile that stays in the cache and is allocated once.
 """
 
 from __future__ import annotations
