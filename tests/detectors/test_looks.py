@@ -20,12 +20,12 @@ from theodolite.core.errors import InputError
 LOOKS = ("_local_scalar_dense", "is_nonzero", "nonzero", "equal")
 
 
-class Looks(TorchDispatchMode):
+class Looks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the operations that need the numbers themselves."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count: int = 0
 
     def __torch_dispatch__(
         self, func: Any, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -35,7 +35,8 @@ class Looks(TorchDispatchMode):
 
 
 def looks(detector: th.Detector, rows: Tensor, logits: Tensor | None = None) -> int:
-    with Looks() as seen:
+    seen = Looks()
+    with seen:
         detector.score(rows, logits)
     return seen.count
 
@@ -64,7 +65,8 @@ def test_a_tile_is_not_looked_at(detector: th.Detector, *, logits: bool) -> None
 
 def test_looks_are_counted() -> None:
     """The count can fail: a look for each tile is seen."""
-    with Looks() as seen:
+    seen = Looks()
+    with seen:
         for part in torch.split(torch.ones(8), 2):
             bool(part.all())
     assert seen.count == 4

@@ -127,7 +127,8 @@ class Stations:
         away = torch.sub(features, centre)
         if self.metric is not None:
             away = self.metric.coordinates(away)
-        return torch.linalg.vector_norm(away, dim=1, keepdim=True).square()
+        norm: Tensor = torch.linalg.vector_norm(away, dim=1, keepdim=True)
+        return norm.square()
 
     def _squared_distances(self, features: Tensor) -> Tensor:
         """‖z − μ_k‖² in the metric for every centre, (n, K)."""

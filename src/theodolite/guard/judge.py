@@ -83,7 +83,8 @@ class Judge(nn.Module):
             part = slice(start, start + _TILE)
             given = None if logits is None else logits[part]
             judged.append(self._judge_tile(rows[part], given, start, flag=flag))
-        return self._verdicts(*map(_joined, zip(*judged, strict=True)), rate)
+        predicted, scores = (_joined(parts) for parts in zip(*judged, strict=True))
+        return self._verdicts(predicted, scores, rate)
 
     def _judge_tile(
         self, tile: Tensor, given: Tensor | None, first_row: int, *, flag: bool
