@@ -138,7 +138,7 @@ class ORA(Measured):
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         rows = self._block_rows(features)
-        if len(features) <= rows:
+        if rows is None or len(features) <= rows:
             seen = self._look(features, logits)
         else:
             blocks = zip(torch.split(features, rows), torch.split(logits, rows), strict=True)
@@ -148,9 +148,10 @@ class ORA(Measured):
         score, *clues = seen.unbind()
         return unresolved(score, self._too_faint(features, *clues))
 
-    def _block_rows(self, features: Tensor) -> int:
+    def _block_rows(self, features: Tensor) -> int | None:
+        """Rows worked at once; None for all of them."""
         if recording() or self._metric is not None or features.device.type != "cpu":
-            return len(features)
+            return None
         columns = max(1 if self.head is None else self.head.classes, features.shape[1] // 2)
         return max(1, _BLOCK_ENTRIES // columns)
 
