@@ -158,9 +158,14 @@ def memory(_: Path, pictures: Path) -> bool:
 
 SECTIONS = {"start": start, "memory": memory, "lite0": lite0, "resnet": resnet}
 
-if __name__ == "__main__":
+
+def main() -> int:
     with tempfile.TemporaryDirectory() as made:
         make_pictures(Path(made) / "pictures", PICTURES)
         sections = [SECTIONS[name] for name in sys.argv[1:] or SECTIONS]
         met = [section(Path(made), Path(made) / "pictures") for section in sections]
-    sys.exit(0 if all(met) else 1)
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
