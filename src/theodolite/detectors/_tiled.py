@@ -81,9 +81,8 @@ class Tiled(nn.Module):
         lost = (~torch.isfinite(scores)).nonzero().flatten()
         if scores.dtype != torch.float64 and self.second_look:
             for part in torch.split(lost, self._tile_rows(self._home(rows))):
-                ((_, tile, _),) = self._tiles(rows[part], None)
-                exact = self._score_exactly(self._view(tile).double())
-                scores[part] = exact.to(scores)
+                for _, tile, _ in self._tiles(rows[part], None):
+                    scores[part] = self._score_exactly(self._view(tile).double()).to(scores)
         return scores.masked_fill_(scores == torch.inf, torch.nan)
 
     def _home(self, rows: Tensor) -> torch.device:
