@@ -47,6 +47,7 @@ class RelativeEnergy(Measured):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         away = features - self.mean.to(features)
         deviation = torch.linalg.vector_norm(self._coordinates(away), dim=1)
-        evidence = torch.logsumexp(logits, dim=1) - logits.mean(dim=1)
+        top = logits.amax(dim=1, keepdim=True)
+        evidence = (logits - top).exp_().sum(dim=1).log_() + (top[:, 0] - logits.mean(dim=1))
         distance = torch.linalg.vector_norm(away, dim=1)
         return unresolved(over_norm(evidence, deviation), blurred(distance, self._reach))

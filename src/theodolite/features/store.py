@@ -85,6 +85,7 @@ class FeatureStore:
             raise damaged_error(self.path, absent)
         self.head = self._read_head()
         self._checked: dict[int, _Identity] = {}
+        self._ids: dict[int, Tensor] = {}
         self._mapped: dict[int, tuple[_Identity, Tensor]] = {}
 
     @property
@@ -155,8 +156,10 @@ class FeatureStore:
         features = self._features_of(index, tensors)
         if labels is None or labels.shape != (rows,) or labels.is_floating_point() or len(names) != rows:
             raise FormatError(f"{path} is damaged: it holds no label and name for each row. {REPAIR}")
-        ids = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
-        return Shard(features, labels, ids, names)
+        # To number the names takes longer than to read the rows: once for all passes.
+        if index not in self._ids:
+            self._ids[index] = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
+        return Shard(features, labels, self._ids[index].clone(), names)
 
     def features(self, index: int) -> Tensor:
         """The features of a shard alone, for whoever reads them again and again: they stay mapped."""
@@ -176,6 +179,7 @@ class FeatureStore:
             if identity is None or not self._sound(index):
                 raise damaged_error(self.path, [index])
             self._checked[index] = identity
+            self._ids.pop(index, None)
         return identity
 
     def _features_of(self, index: int, tensors: Mapping[str, Tensor]) -> Tensor:
