@@ -10,6 +10,7 @@ import torch
 import theodolite as th
 from synthetic import make_problem
 from theodolite.core.errors import InputError
+from theodolite.reference.head import unit_rows
 
 PROBLEM = make_problem(rows=600)
 NAMES = ("knn", "nnguide", "csi")
@@ -28,8 +29,12 @@ def test_scores_are_those_of_the_rounded_bank(name: str) -> None:
     scores, expected = half.score(rows), full.score(rows)
     assert scores.dtype == torch.float32
     assert float((scores - expected).abs().max() / expected.std()) < 5e-3
-    full.bank = full.bank.half().float()
-    torch.testing.assert_close(scores, full.score(rows), rtol=1e-5, atol=1e-6)
+    if name == "knn":
+        apart = torch.cdist(unit_rows(rows.double()), half.bank.double())
+        torch.testing.assert_close(scores.double(), -apart.sort().values[:, 49], rtol=1e-5, atol=1e-6)
+    else:
+        full.bank = full.bank.half().float()
+        torch.testing.assert_close(scores, full.score(rows), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,10 +64,12 @@ def test_features_that_float16_cannot_tell_apart_are_refused() -> None:
     th.KNN(half_bank=True).fit(centre.expand(20, -1))  # copies of one row: nothing is lost
 
 
-def test_entries_beyond_the_range_of_float16_are_refused() -> None:
-    loud = th.Head(PROBLEM.head.weight * 1e6, PROBLEM.head.bias)
-    with pytest.raises(InputError, match="half_bank keeps numbers up to 65,504"):
-        th.NNGuide(half_bank=True, fraction=1.0).fit(PROBLEM.train, PROBLEM.labels, head=loud)
+@pytest.mark.parametrize("scale", [1e6, 1e-7], ids=["beyond its largest", "below its smallest"])
+def test_entries_outside_the_range_of_float16_are_refused(scale: float) -> None:
+    """Entries are directions times energies, log-sums of two logits that begin at log ½."""
+    scaled = th.Head(PROBLEM.head.weight[:2] * scale, torch.full((2,), 0.5).log())
+    with pytest.raises(InputError, match="half_bank=True would lose what tells these features apart"):
+        th.NNGuide(half_bank=True, fraction=1.0).fit(PROBLEM.train, PROBLEM.labels % 2, head=scaled)
 
 
 @pytest.mark.parametrize("name", ["knn", "nnguide"])

@@ -1,7 +1,8 @@
 """Banks in half precision: float16 in memory and in files, worked in the precision of what is scored.
 
-float16 keeps 11 bits. A unit row is moved by some 2e-4 of its length, less than neighbours are apart in any
-features but collapsed ones: those are refused, their differences would be rounding.
+float16 keeps 11 bits of numbers from 6e-5 to 65,504. A unit row is moved by some 2e-4 of its length, less
+than neighbours are apart in any features but collapsed ones. Where the rounding is no small part of what
+tells the rows apart, the bank is refused.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from torch import Tensor
 from ..core.errors import InputError
 from ._registry import OptionValue
 
-# Entries are a direction, or one times an energy. Rows whose mean squared distance from their mean is below
-# this share of their mean square are too close: float16 would keep fewer than six bits of their differences.
-_COLLAPSED = 2.0**-10
+# What the rounding may be of the rows' distance from their mean, as mean squares: 1/181, some seven bits.
+_ROUNDED = 2.0**-15
 _BLOCK_ROWS = 16_384
 # Options of banks that version 0.1.0 does not know, where they change nothing.
 _LATER: Mapping[str, OptionValue] = {"half_bank": False, "recall": 1.0}
@@ -28,27 +28,26 @@ def without_later(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
 
 
 def half_precision(bank: Tensor) -> Tensor:
-    """The rows in float16; refused where that would leave little of what tells them apart."""
-    require_spread(bank.reshape(-1, *bank.shape[-2:]))
-    largest = float(bank.abs().max()) if bank.numel() else 0.0
-    if largest > torch.finfo(torch.float16).max:
+    """The rows (…, B, D) in float16; refused where that would leave little of what tells them apart."""
+    rounded = bank.to(torch.float16)
+    for rows, kept in zip(
+        bank.reshape(-1, *bank.shape[-2:]), rounded.view(-1, *bank.shape[-2:]), strict=True
+    ):
+        _require_apart(rows, kept)
+    return rounded
+
+
+def _require_apart(rows: Tensor, rounded: Tensor) -> None:
+    """Copies of one row have nothing to tell apart, and nothing to lose but their range."""
+    mean = rows.mean(dim=0, dtype=torch.float64)
+    spread = error = 0.0
+    for block, kept in zip(rows.split(_BLOCK_ROWS), rounded.split(_BLOCK_ROWS), strict=True):
+        spread += float((block - mean).square().sum())
+        error += float((kept.double() - block).square().sum())
+    alike = error < torch.inf and bool((rows == rows[0]).all())
+    if error > _ROUNDED * spread and not alike:
+        moved, apart = (error / len(rows)) ** 0.5, (spread / len(rows)) ** 0.5
         raise InputError(
-            f"half_bank keeps numbers up to {torch.finfo(torch.float16).max:,.0f}, and an entry of the bank "
-            f"is {largest:,.0f}: fit with half_bank=False"
+            f"half_bank=True would lose what tells these features apart: float16 moves rows of the bank by "
+            f"{moved:.1e}, and they are {apart:.1e} from their mean. Fit with half_bank=False"
         )
-    return bank.to(torch.float16)
-
-
-def require_spread(banks: Tensor) -> None:
-    """Refuse rows (…, B, D) that are nearly the same; copies of one row have nothing to tell apart."""
-    for bank in banks:
-        mean = bank.mean(dim=0, dtype=torch.float64)
-        blocks = bank.split(_BLOCK_ROWS)
-        spread = sum(float((block - mean.to(block)).double().square().sum()) for block in blocks)
-        square = spread + len(bank) * float(mean.square().sum())
-        if spread < _COLLAPSED * square and not bool((bank == bank[0]).all()):
-            raise InputError(
-                f"half_bank=True would lose what tells these features apart: their directions spread by "
-                f"{(spread / square) ** 0.5:.1e}, and float16 rounds a direction by 2e-4. Fit with "
-                f"half_bank=False"
-            )

@@ -13,20 +13,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError
+from ..core.errors import FormatError, InputError
 from ..core.graphs import fixed, recording
 from ..geometry.cells import Cells, probed_similarities
 from ..geometry.neighbours import top_similarities
 from ..reference.head import row_lengths
 from ..reference.reference import Reference
-from ._approximation import Approximation, fitted_cells, require_cells
+from ._approximation import CLOSE, Approximation, fitted_cells, require_cells
 from ._banked import Banked
 from ._precision import crowded, unresolved
 from ._registry import register
 from .shaping import Shaping
-
-# Neighbours nearer than this, as 1 − cos, are told apart in float64: float32 knows a cosine to 1e-7.
-_CLOSE = 2.0**-10
 
 
 @register(
@@ -69,8 +66,8 @@ class KNN(Banked):
         shaping: Shaping | str | None = None,
     ) -> None:
         super().__init__(k=k, fraction=fraction, seed=seed, half_bank=half_bank, store=store, shaping=shaping)
-        if not 0 < recall <= 1:
-            raise InputError(f"recall must lie in (0, 1], got {recall}; 1 is the exact search")
+        if not 0.5 <= recall <= 1:
+            raise InputError(f"recall must lie in [0.5, 1], got {recall}; 1 is the exact search")
         if recall < 1 and store is not None:
             raise InputError(
                 "recall below 1 is a search of cells, which a bank in a store does not lie in: leave out "
@@ -91,9 +88,17 @@ class KNN(Banked):
     @property
     def approximation(self) -> Approximation | None:
         """The cells of a fitted approximate search, and the recall that was measured; None if it is exact."""
-        if self.recall == 1 or self.width is None:
-            return None
-        return Approximation(len(self.cell_centres), int(self.probes), float(self.measured_recall))
+        return (
+            None if self.recall == 1 or self.width is None else Approximation.of(dict(self.named_buffers()))
+        )
+
+    def extra_repr(self) -> str:
+        found = self.approximation
+        return super().extra_repr() + ("" if found is None else f" ({found})")
+
+    @property
+    def _cells(self) -> Cells:
+        return Cells(self.cell_centres, self.cell_starts)
 
     def _build(self) -> None:
         super()._build()
@@ -101,9 +106,10 @@ class KNN(Banked):
             self.exact_directions = crowded(self.bank.mean(dim=0, dtype=torch.float64))
             self._zeros: int | None = _rows_of_zeros([self.bank])
             if self.recall < 1:
-                self._cells = Cells(self.cell_centres, self.cell_starts)
-                self._probes = int(self.probes)
-                require_cells(self._cells, self._probes, len(self.bank), self.width, self.k)
+                found = self.approximation
+                if found is None:
+                    raise FormatError("it has no cells to search")
+                require_cells(self._cells, found, len(self.bank), self.width, self.k)
         else:
             self._zeros = None  # counted when it matters: it takes a look at the whole store
 
@@ -117,12 +123,13 @@ class KNN(Banked):
         return lengths.reciprocal()
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        exact = features.dtype == torch.float64
-        cosines, places = self._nearest(features, by_distance=exact)
+        # Rows in half precision are shorter or longer than one by more than distances may be wrong.
+        by_distance = self.half_bank or features.dtype == torch.float64
+        cosines, places = self._nearest(features, by_distance=by_distance)
         # The distance from 2 − 2cos would lose half the digits of a close neighbour; the difference does not.
         neighbour = self._bank_rows(places[:, -1]).to(features)
         distance: Tensor = torch.linalg.vector_norm(features - neighbour, dim=1)
-        return -unresolved(self._to_nothing(features, neighbour, distance), cosines[:, -1] > 1 - _CLOSE)
+        return -unresolved(self._to_nothing(features, neighbour, distance), cosines[:, -1] > 1 - CLOSE)
 
     def _nearest(self, features: Tensor, *, by_distance: bool) -> tuple[Tensor, Tensor]:
         if self.recall == 1:
@@ -135,7 +142,7 @@ class KNN(Banked):
                 "fit KNN with recall=1 to trace, export or compile it"
             )
         return probed_similarities(
-            features, self.bank, self._cells, self.k, self._probes, by_distance=by_distance
+            features, self.bank, self._cells, self.k, int(self.probes), by_distance=by_distance
         )
 
     def _to_nothing(self, features: Tensor, neighbour: Tensor, distance: Tensor) -> Tensor:

@@ -60,7 +60,8 @@ class NNGuide(Banked):
         lengths = row_lengths(rows)
         if lengths is None:
             return None
-        return torch.logsumexp(self.head.logits(rows), dim=1, keepdim=True) / lengths
+        here = rows.to(self.head.weight.device)
+        return torch.logsumexp(self.head.logits(here), dim=1, keepdim=True).to(lengths) / lengths
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         best, _ = top_similarities(unit_rows(features), self._searched(), self.k)

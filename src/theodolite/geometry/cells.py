@@ -72,7 +72,9 @@ def probed_similarities(
 def _probed(
     queries: Tensor, bank: Tensor, cells: Cells, k: int, probes: int, by_distance: bool
 ) -> tuple[Tensor, Tensor]:
-    chosen = torch.mm(queries, cells.centres.to(queries).T).topk(probes, dim=1, sorted=False).indices
+    # In float64: which of two cells is nearer must not turn on the rounding of a batch.
+    nearness = torch.mm(queries.double(), cells.centres.to(queries.device, torch.float64).T)
+    chosen = nearness.topk(probes, dim=1, sorted=False).indices
     cell, order = chosen.flatten().sort(stable=True)
     asked, asking = torch.unique_consecutive(cell, return_counts=True)
     starts = cells.starts.tolist()
