@@ -66,12 +66,12 @@ def fitted_cells(bank: Tensor, k: int, recall: float) -> FittedCells:
     count = len(cells.centres)
     # The last rows: of a large bank the centres were learnt from others.
     sample = as_float(bank[-_MEASURED_ON:])
-    bank = bank[order]
     nearest = min(k + 1, len(bank))  # a row finds itself, too
     known = _last(sample, bank, nearest)
     if bool((known > 1 - CLOSE).any()):
         sample = sample.double()
         known = _last(sample, bank, nearest)
+    bank = bank[order]  # not before: an exact search is faster in random order
     probes = cells.fewest_probes(nearest)
     while (measured := _recall(sample, known, bank, cells, nearest, probes)) < recall and probes < count:
         probes = min(count, math.ceil(1.25 * probes))
