@@ -46,7 +46,7 @@ class StoredBank:
         self._known: dict[tuple[int, int], Tensor | None] = {}
         self._places: dict[int, Tensor] = {}
         self.count = len(self._chosen) or len(self.store)
-        self._block_rows = min(BLOCK_ROWS, max(1_024, _CACHED_ENTRIES // self.store.width))
+        self._block_rows = min(BLOCK_ROWS, max(1_024, _CACHED_ENTRIES // self.store.width // 8 * 8))
 
     def require(self, identity: Tensor) -> None:
         """Refuse a store that is not the one a detector was fitted with."""

@@ -22,6 +22,8 @@ BLOCK_ROWS = 20_480
 
 # On a CPU: rows in a block, or more until it has a million products. Larger blocks leave the cache.
 _CACHED_ROWS, _CACHED_PRODUCTS = 4_096, 2**20
+# Rows in a block that comes from another precision, at least, and its entries at most, 16 MiB of float32.
+_LEAST_ROWS, _CACHED_ENTRIES = 1_024, 2**22
 # A block holds this many times k rows at least, so that few of them are among the best.
 _ROWS_OF_K = 16
 # Rows that are looked at through their maximum: where few are searched for, and where the best of all are.
@@ -91,21 +93,24 @@ class _Plan(NamedTuple):
 
 
 def _plan(queries: Tensor, bank: Tensor | Iterable[Tensor], k: int) -> _Plan:
-    """As many rows as the cache has room for, and a guess where the bank is there to be searched again.
+    """As many rows as the cache has room for, and a guess lower than k where a bank can be searched again.
 
     Of the k best of a bank in random order a share falls into the first block; the guess is its mean and four
-    standard deviations more. Without one, blocks are large enough for k rows to be few of them.
+    standard deviations more. Without it, blocks are large enough for k rows to be few of them, and the guess
+    is k, which cannot be wrong: k of the first block are as good.
     """
     if _plain(queries):
         return _Plan(BLOCK_ROWS)
     rows = min(max(_CACHED_ROWS, _CACHED_PRODUCTS // max(1, len(queries))), BLOCK_ROWS)
+    if isinstance(bank, Tensor) and bank.dtype != queries.dtype:  # a block is written before it is read
+        rows = min(rows, max(_LEAST_ROWS, _CACHED_ENTRIES // queries.shape[1] // _GROUP * _GROUP))
     for larger in (rows, 2 * rows):
         if isinstance(bank, Tensor) and len(bank) >= 4 * larger:
             share = k * larger / len(bank)
             guess = min(k, round(share + 4 * share**0.5) + 2)
             if 3 * guess <= 2 * (larger // _GROUP):
                 return _Plan(larger, guess)
-    return _Plan(min(max(rows, _ROWS_OF_K * k // _GROUP * _GROUP), BLOCK_ROWS))
+    return _Plan(min(max(rows, _ROWS_OF_K * k // _GROUP * _GROUP), BLOCK_ROWS), k)
 
 
 def _blocks(bank: Tensor | Iterable[Tensor], rows: int) -> Iterator[Tensor]:
@@ -123,7 +128,7 @@ class _Best:
         self._k = k
         self._guess = guess
         self._plain = _plain(queries)
-        shape = (queries.shape[0], 0 if guess is None else k)
+        shape = (queries.shape[0], 0 if guess in (None, k) else k)
         self._values = queries.new_full(shape, -torch.inf)
         self._places = torch.zeros(shape, dtype=torch.int64, device=queries.device)
         self._least: Tensor | None = None
@@ -139,17 +144,17 @@ class _Best:
             self._look_at_all(products, start)
             return
         maxima = _maxima(products, _GROUP)
-        if self._guess is not None and self._least is None:
+        if self._guess is not None and start == 0 and len(maxima) >= self._guess:
             bound = maxima.T.contiguous().topk(self._guess, dim=1, sorted=False).values.amin(dim=1)
             self._least = self._guessed = bound.nextafter(bound.new_tensor(-torch.inf))
-        found = None if self._least is None else _larger(products, maxima, self._least, self._k)
+        found = None if self._least is None else _larger(products, maxima, self._least, 2 * self._k)
         if found is None:
             self._look_at_all(products, start)
             return
         queries, rows, values = found
         if len(queries):
             self._waiting.append((queries, rows + start, values))
-        if sum(len(part[0]) for part in self._waiting) > 2 * self._k * products.shape[1]:
+        if sum(len(part[0]) for part in self._waiting) > 3 * self._k * products.shape[1]:
             self._settle()
 
     def found(self) -> tuple[Tensor, Tensor]:
@@ -162,7 +167,7 @@ class _Best:
 
     def missed(self, values: Tensor) -> Tensor | None:
         """Queries whose k-th best is below the guess, under which products were passed over; None if none."""
-        if self._guessed is None:
+        if self._guessed is None or self._guess == self._k:
             return None
         below = values[:, -1] <= self._guessed
         return below if bool(below.any()) else None
