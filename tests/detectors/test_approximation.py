@@ -85,7 +85,7 @@ def test_the_order_and_the_parts_of_the_data_make_no_difference() -> None:
     merged = th.KNN(k=K, recall=0.95).fit(first + second)
     assert torch.equal(merged.bank, DETECTOR.bank)
     torch.testing.assert_close(merged.score(TEST), DETECTOR.score(TEST), rtol=0, atol=0)
-    parts = torch.cat([DETECTOR.score(part) for part in TEST.split(7)])
+    parts = torch.cat([DETECTOR.score(part) for part in torch.split(TEST, 7)])
     torch.testing.assert_close(parts, DETECTOR.score(TEST), rtol=0, atol=1e-6)
 
 
@@ -123,7 +123,9 @@ def test_a_sample_half_way_between_cells_is_searched_in_the_same_ones_in_every_b
     for queries in (between, between.double()):
         together = probed_similarities(queries, bank[order], cells, 1, 1)[1]
         assert torch.equal(
-            torch.cat([probed_similarities(row, bank[order], cells, 1, 1)[1] for row in queries.split(1)]),
+            torch.cat(
+                [probed_similarities(row, bank[order], cells, 1, 1)[1] for row in torch.split(queries, 1)]
+            ),
             together,
         )
     assert torch.equal(probed_similarities(between, bank[order], cells, 1, 1)[1], together)

@@ -30,7 +30,7 @@ def test_scores_are_those_of_the_rounded_bank(name: str) -> None:
     assert scores.dtype == torch.float32
     assert float((scores - expected).abs().max() / expected.std()) < 5e-3
     if name == "knn":
-        apart = torch.cdist(unit_rows(rows.double()), half.bank.double())
+        apart = torch.cdist(unit_rows(rows.double()), dict(half.named_buffers())["bank"].double())
         torch.testing.assert_close(scores.double(), -apart.sort().values[:, 49], rtol=1e-5, atol=1e-6)
     else:
         full.bank = full.bank.half().float()

@@ -41,7 +41,7 @@ def _require_apart(rows: Tensor, rounded: Tensor) -> None:
     """Copies of one row have nothing to tell apart, and nothing to lose but their range."""
     mean = rows.mean(dim=0, dtype=torch.float64)
     spread = error = 0.0
-    for block, kept in zip(rows.split(_BLOCK_ROWS), rounded.split(_BLOCK_ROWS), strict=True):
+    for block, kept in zip(*(torch.split(part, _BLOCK_ROWS) for part in (rows, rounded)), strict=True):
         spread += float((block - mean).square().sum())
         error += float((kept.double() - block).square().sum())
     alike = error < torch.inf and bool((rows == rows[0]).all())

@@ -7,6 +7,7 @@ finds is at most as near as what an exact search finds; how often it is the same
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -38,7 +39,7 @@ class Cells(NamedTuple):
 
 def cell_count(rows: int) -> int:
     """√B cells: then the centres cost about as much as one cell."""
-    return max(1, round(rows**0.5))
+    return max(1, round(math.sqrt(rows)))
 
 
 def in_cells(bank: Tensor) -> tuple[Cells, Tensor]:
