@@ -11,12 +11,14 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from ..core.arrays import AnyArray, ArrayLike, as_float, as_matrix, like, require_finite
+from ..core.arrays import AnyArray, ArrayLike, as_float, as_matrix, like
 from ..core.errors import InputError, NotFittedError
 from ..core.graphs import fixed, recording
-from ..reference.head import Head, Move, keeping_precision, unit_rows
+from ..core.once import once
+from ..reference.head import Head, Move, keeping_precision
 from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
 from ..reference.statistics import Needs
+from ._common import cut, in_precision, unit
 from ._fitting import fit_many
 from ._options import CheckedOptions
 from ._precision import require_finite_state, require_scores, unit_view, within_float64
@@ -221,13 +223,10 @@ class Detector(CheckedOptions, nn.Module):
         device = next((buffer.device for buffer in self.buffers()), rows.device)
         step = self._tile_rows(device)
         for start in range(0, len(rows), step):
-            tile = as_float(rows[start : start + step].to(device))
-            require_finite(tile, "features", start)
-            tile_logits = None
-            if logits is not None:
-                tile_logits = logits[start : start + step].to(tile)
-                require_finite(tile_logits, "logits", start)
-            yield start, self._view(tile), tile_logits
+            stop = min(start + step, len(rows))
+            tile = once(cut, rows, "features", start, stop, device)
+            given = None if logits is None else once(cut, logits, "logits", start, stop, device, tile.dtype)
+            yield start, self._view(tile), given
 
     def _recorded(self, rows: Tensor, logits: Tensor | None) -> Tensor:
         """The scores as a graph computes them: of all rows at once, and NaN for a row that is not finite."""
@@ -254,8 +253,9 @@ class Detector(CheckedOptions, nn.Module):
 
     def _view(self, features: Tensor) -> Tensor:
         """The features as this score sees them."""
-        shaped = self._shaped(features if self.head is None else self.head.prepare(features))
-        return unit_rows(shaped.double() if self.exact_directions else shaped) if self.unit else shaped
+        shaped = self._shaped(features if self.head is None else once(self.head.prepare, features))
+        seen = in_precision(shaped, torch.float64) if self.unit and self.exact_directions else shaped
+        return unit(seen) if self.unit else seen
 
     def _shape(self, prepared: Tensor) -> Tensor:
         """Features that went through `Head.prepare` as a fit sees them: the same, in the digits it needs."""
@@ -263,7 +263,7 @@ class Detector(CheckedOptions, nn.Module):
         return unit_view(shaped) if self.unit else shaped
 
     def _shaped(self, prepared: Tensor) -> Tensor:
-        return prepared if self.shaping is None else self.shaping(prepared)
+        return prepared if self.shaping is None else once(self.shaping, prepared)
 
     @property
     def view_key(self) -> str:
@@ -275,7 +275,7 @@ class Detector(CheckedOptions, nn.Module):
         """Logits of features that went through `_view`; none for a score that does not look at them."""
         if self.head is None or not self.uses_logits:
             return features[:, :0]
-        return self.head.logits(features)
+        return once(self.head.logits, features)
 
     # ------------------------------------------------------------------ description
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..geometry.deviation import away, length
 from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
+from ._common import log_sum_exp
 from ._measured import Measured
 from ._precision import blurred, reach, unresolved
 from ._registry import register
@@ -45,8 +47,7 @@ class RelativeEnergy(Measured):
         self._reach = reach(self.mean, self.head)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        away = features - self.mean.to(features)
-        deviation = torch.linalg.vector_norm(self._coordinates(away), dim=1)
-        evidence = torch.logsumexp(logits, dim=1) - logits.mean(dim=1)
-        distance = torch.linalg.vector_norm(away, dim=1)
+        deviation = torch.linalg.vector_norm(self._coordinates(away(features, self.mean)), dim=1)
+        evidence = log_sum_exp(logits) - logits.mean(dim=1)
+        distance = length(features, self.mean)
         return unresolved(over_norm(evidence, deviation), blurred(distance, self._reach))

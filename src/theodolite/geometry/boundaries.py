@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..core.graphs import recording
+from ..core.once import once
 from ..reference.head import Head
 from .inner_product import Mahalanobis
 from .triangle import pairwise_lengths, reciprocal_lengths, signed_distances
@@ -48,11 +49,21 @@ class Boundaries:
 
     def margins(self, logits: Tensor) -> Margins:
         """Distances of all rows to the boundaries of their predicted class. O(n·C)."""
-        own, predicted = logits.max(dim=1, keepdim=True)
-        reciprocal = self.table(logits).index_select(0, predicted[:, 0])
-        widest = own - logits.amin(dim=1, keepdim=True)
-        return Margins(predicted[:, 0], reciprocal, signed_distances(own, logits, reciprocal), widest)
+        return once(_margins, logits, self.table(logits))
 
     def counts(self, margins: Margins) -> Tensor:
         """Boundaries each row has: C − 1, less the classes that share the predicted one's weights."""
         return (margins.reciprocal > 0).sum(dim=1).clamp_min_(1)
+
+
+def _margins(logits: Tensor, table: Tensor) -> Margins:
+    own, predicted = once(_predicted, logits)
+    reciprocal = table.index_select(0, predicted[:, 0])
+    widest = own - logits.amin(dim=1, keepdim=True)
+    return Margins(predicted[:, 0], reciprocal, signed_distances(own, logits, reciprocal), widest)
+
+
+def _predicted(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest logit of each row and its class, both (n, 1)."""
+    own, predicted = logits.max(dim=1, keepdim=True)
+    return own, predicted

@@ -14,6 +14,7 @@ from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from .boundaries import Margins
+from .deviation import squared_length
 from .inner_product import Mahalanobis
 from .triangle import signed_distances, squared_distances
 
@@ -81,6 +82,7 @@ class Stations:
         self.points = points
         self.metric = metric
         self.several = len(points) > 1
+        self._first = points[0]
         self.logits = torch.addmm(head.bias.to(points), points, head.weight.to(points).T)
         self.squares = points.square().sum(dim=1)
 
@@ -102,7 +104,9 @@ class Stations:
 
     def _squared_norms(self, features: Tensor) -> Iterator[Tensor]:
         """‖z − μ_k‖² in the metric from each centre in turn; rows are whitened once for all of them."""
-        if self.metric is None or not self.several:
+        if not self.several:
+            return iter([squared_length(features, self._first, self.metric)])
+        if self.metric is None:
             return (self._squared_norm(features, point) for point in self.points.to(features).unbind())
         return iter(self._squared_distances(features).T[:, :, None].unbind())
 
@@ -111,6 +115,7 @@ class Stations:
         away = torch.sub(features, centre)
         if self.metric is not None:
             away = self.metric.coordinates(away)
+            return away.square().sum(dim=1, keepdim=True)
         return away.square_().sum(dim=1, keepdim=True)
 
     def _squared_distances(self, features: Tensor) -> Tensor:

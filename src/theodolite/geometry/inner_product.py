@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.graphs import recording
+from ..core.once import once
 from ..reference.head import Head
 from .covariance import not_flat
 from .triangle import length_blocks, pairwise_lengths
@@ -89,12 +90,11 @@ class Mahalanobis:
         self._copies: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor]] = {}
 
     def coordinates(self, rows: Tensor) -> Tensor:
-        """Rows as points of Euclidean space, in the rows' precision."""
+        """Rows as points of Euclidean space, in the rows' precision; they may be others' too."""
         factor, gain = self._for(rows)
         if not self.low_rank:
-            return rows @ factor
-        inside = (rows @ factor).mul_(gain)
-        return torch.addmm(rows * self.spectrum.floor.rsqrt().to(rows), inside, factor.T)
+            return once(torch.matmul, rows, factor)
+        return once(_low_rank, rows, factor, gain, self.spectrum.floor)
 
     def _for(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Factor and gain in the precision and on the device of the rows."""
@@ -118,3 +118,8 @@ class Mahalanobis:
         for part, plain in length_blocks(head.weight):
             lengths[part].masked_fill_(plain == 0, 0)
         return lengths
+
+
+def _low_rank(rows: Tensor, factor: Tensor, gain: Tensor, floor: Tensor) -> Tensor:
+    inside = (rows @ factor).mul_(gain)
+    return torch.addmm(rows * floor.rsqrt().to(rows), inside, factor.T)
