@@ -76,10 +76,14 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Seconds:
-    """How long fitting all detectors, and scoring with each, took."""
+    """How long fitting all detectors took, and scoring with each: the work that it alone asked for.
+
+    ``shared`` is the time of scoring work that several detectors asked for, and that was done once.
+    """
 
     fit: float
     score: Mapping[str, float]
+    shared: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ _OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _PLAIN = (bool, int, float, str, type(None))
 
 
-class Untold(Exception):
+class Untold(Exception):  # noqa: N818 -- not an error: the work is then done as if alone
     """Nobody can tell whether a thing is the same as before."""
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from ..core.arrays import AnyArray, ArrayLike, as_float, like
+from ..core.arrays import AnyArray, ArrayLike, like
 from ..core.errors import InputError
 from ..core.graphs import recording
 from ..core.once import Pass
@@ -57,22 +58,22 @@ class Together:
         """As `score_many`."""
         if recording():
             return [detector.score(features, logits) for detector in self.detectors]
-        rows = [detector._checked(features) for detector in self.detectors][0]
-        given = [detector._checked_logits(logits, rows) for detector in self.detectors]
+        checked = [detector._checked(features) for detector in self.detectors]
+        given = [detector._checked_logits(logits, checked[0]) for detector in self.detectors]
+        rows, values = checked[0], next((one for one in given if one is not None), None)
         step, groups = self._plan(rows.device)
-        found = {
-            place: rows.new_empty(len(rows), dtype=as_float(rows[:0]).dtype) for place in sum(groups, [])
-        }
+        found: dict[int, list[Tensor]] = {place: [] for group in groups for place in group}
         # Inference tensors do not count their writes, by which shared work is known to be whole.
         with torch.inference_mode(mode=False), torch.no_grad():
             for start in range(0, len(rows), step):
-                part = slice(start, start + step)
-                block = _counting(rows[part])
-                values = next((_counting(values[part]) for values in given if values is not None), None)
+                block = _counting(rows[start : start + step])
+                block_values = None if values is None else _counting(values[start : start + step])
                 for group in groups:
                     for place in group:
-                        known = None if given[place] is None else values
-                        found[place][part] = self._scores(place, block, known, features, logits)
+                        detector = self.detectors[place]
+                        known = None if given[place] is None or detector.shaping is not None else block_values
+                        with self._refusing(place, features, logits), self._pass.asking(place):
+                            found[place].append(detector._scores(block, known))
                     self._pass.forget()
         return [self._handed_back(place, found.get(place), features, logits) for place in range(len(given))]
 
@@ -95,28 +96,22 @@ class Together:
                 groups.setdefault(shaping, []).append(place)
         return min(rows for rows in (*own, min(usual)) if 4 * rows >= most), list(groups.values())
 
-    def _scores(
-        self,
-        place: int,
-        block: Tensor,
-        known: Tensor | None,
-        features: ArrayLike,
-        logits: ArrayLike | None,
-    ) -> Tensor:
-        """A detector's scores of some of the rows; it refuses them as it would alone, by their own numbers."""
-        detector = self.detectors[place]
+    @contextmanager
+    def _refusing(self, place: int, features: ArrayLike, logits: ArrayLike | None) -> Iterator[None]:
+        """What a detector refuses of a block it refuses again alone, where it knows the rows' own numbers."""
         try:
-            with self._pass.asking(place):
-                return detector._scores(block, known if detector.shaping is None else None)
+            yield
         except InputError:
-            detector.score(features, logits)
+            self.detectors[place].score(features, logits)
             raise
 
     def _handed_back(
-        self, place: int, scores: Tensor | None, features: AnyArray, logits: ArrayLike | None
+        self, place: int, parts: list[Tensor] | None, features: AnyArray, logits: ArrayLike | None
     ) -> AnyArray:
+        """The scores from their blocks, or those of a detector that is scored apart."""
         detector = self.detectors[place]
-        if scores is not None:
+        if parts is not None:
+            scores = torch.cat(parts)
             require_scores(scores, detector._name)
             return like(scores, features)
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How far rows are from a centre. Scores that stand at the same centre share the difference and its lengths."""
+"""How far rows are from a centre: the same difference, and the same lengths, for all that stand there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .inner_product import Mahalanobis
 
 
 def away(rows: Tensor, centre: Tensor) -> Tensor:
-    """Rows less a fitted centre (D,), in the rows' precision; it may be others' too, so nobody writes to it."""
+    """Rows less a fitted centre (D,), in the rows' precision. It may be others' too: nobody writes to it."""
     return once(_away, rows, centre)
 
 
