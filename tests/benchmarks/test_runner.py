@@ -101,6 +101,7 @@ def test_results_say_what_made_them(result: RunResult) -> None:
     seconds = result.seconds["resnet18-scl"]
     assert set(seconds.score) == set(result.detectors)
     assert min(seconds.score.values()) >= 0
+    assert seconds.shared is not None
     assert seconds.shared > 0
 
 
