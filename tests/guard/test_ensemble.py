@@ -30,10 +30,15 @@ def test_plain_sum() -> None:
 
 def test_members_with_the_same_features_score_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = PROBLEMS
-    trio = [kind().fit(first.train, first.labels, head=first.head) for kind in (th.MSP, th.Energy)]
-    trio.insert(1, th.ORA().fit(second.train, second.labels, head=second.head))
+    trio: list[th.Detector] = [
+        th.MSP().fit(head=first.head),
+        th.ORA().fit(second.train, second.labels, head=second.head),
+        th.Energy().fit(head=first.head),
+    ]
     rows = [first.test, second.test, first.test]
-    expected = sum(member.score(row).double() for member, row in zip(trio, rows, strict=True))
+    expected = torch.stack([member.score(row).double() for member, row in zip(trio, rows, strict=True)]).sum(
+        dim=0
+    )
     products, logits = [], th.Head.logits
 
     def counted(head: th.Head, prepared: torch.Tensor) -> torch.Tensor:

@@ -85,9 +85,9 @@ class Together:
         """
         own, usual = [], []
         for detector in self.detectors:
-            place = next((buffer.device for buffer in detector.buffers()), device)
-            own.append(detector._tile_rows(place))
-            usual.append(Detector._tile_rows(detector, place))
+            here = next((buffer.device for buffer in detector.buffers()), device)
+            own.append(detector._tile_rows(here))
+            usual.append(Detector._tile_rows(detector, here))
         most = 2 * min(usual)
         groups: dict[str, list[int]] = {}
         for place, detector in enumerate(self.detectors):

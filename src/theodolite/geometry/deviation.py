@@ -31,7 +31,8 @@ def _away(rows: Tensor, centre: Tensor) -> Tensor:
 
 
 def _length(rows: Tensor, centre: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(away(rows, centre), dim=1)
+    lengths: Tensor = torch.linalg.vector_norm(away(rows, centre), dim=1)
+    return lengths
 
 
 def _squared_length(rows: Tensor, centre: Tensor) -> Tensor:
