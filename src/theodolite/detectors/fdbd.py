@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..geometry.boundaries import Boundaries
-from ..geometry.deviation import length, squared_length
+from ..geometry.deviation import away, length, squared_length
 from ..geometry.triangle import distance_ratio
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
@@ -51,5 +51,6 @@ class FDBD(Measured):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         margins = self._boundaries.margins(logits)
         mean_distance = margins.distance.sum(dim=1) / self._boundaries.counts(margins)
-        scores = distance_ratio(mean_distance, squared_length(features, self.mean, self._metric)[:, 0])
-        return unresolved(scores, blurred(length(features, self.mean), self._reach))
+        apart = away(features, self.mean)
+        scores = distance_ratio(mean_distance, squared_length(self._coordinates(apart))[:, 0])
+        return unresolved(scores, blurred(length(apart), self._reach))

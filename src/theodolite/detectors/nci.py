@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..core.once import kept
-from ..geometry.deviation import length
+from ..geometry.deviation import away, length
 from ..geometry.triangle import over_norm
 from ..reference.head import Head
 from ..reference.reference import Reference
@@ -53,7 +53,7 @@ class NCI(Detector):
         own, predicted = logits.max(dim=1)
         # ⟨w_p, z − μ⟩ is the difference of two logits: no product of features and weights is needed.
         along = own - kept(_logits_of, self.head, self.mean).to(features)[predicted]
-        norm = length(features, self.mean)
+        norm = length(away(features, self.mean))
         scores = over_norm(along, norm) + self.alpha * features.abs().sum(dim=1)
         return unresolved(scores, blurred(norm, self._reach))
 

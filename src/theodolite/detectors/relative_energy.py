@@ -10,7 +10,6 @@ nothing, and without shrinkage neither does any invertible affine map of the fea
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ..geometry.deviation import away, length
@@ -47,7 +46,7 @@ class RelativeEnergy(Measured):
         self._reach = reach(self.mean, self.head)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        deviation = torch.linalg.vector_norm(self._coordinates(away(features, self.mean)), dim=1)
+        apart = away(features, self.mean)
+        deviation = length(self._coordinates(apart))
         evidence = log_sum_exp(logits) - logits.mean(dim=1)
-        distance = length(features, self.mean)
-        return unresolved(over_norm(evidence, deviation), blurred(distance, self._reach))
+        return unresolved(over_norm(evidence, deviation), blurred(length(apart), self._reach))

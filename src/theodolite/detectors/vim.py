@@ -82,11 +82,10 @@ class ViM(Detector):
         self._reach = reach(self.origin)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        within = away(features, self.origin) @ kept_like(self.residual, features)
-        outside = torch.linalg.vector_norm(within, dim=1)
+        apart = away(features, self.origin)
+        outside = torch.linalg.vector_norm(apart @ kept_like(self.residual, features), dim=1)
         scores = log_sum_exp(logits).sub(self.alpha.to(features) * outside)
-        whole = length(features, self.origin)
-        return unresolved(scores, outside * _SHARE_LIMIT < whole + self._reach)
+        return unresolved(scores, outside * _SHARE_LIMIT < length(apart) + self._reach)
 
 
 def _least(covariance: Tensor, shift: Tensor, count: int) -> Tensor:

@@ -14,7 +14,7 @@ from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from .boundaries import Margins
-from .deviation import squared_length
+from .deviation import away, squared_length
 from .inner_product import Mahalanobis
 from .triangle import signed_distances, squared_distances
 
@@ -105,18 +105,18 @@ class Stations:
     def _squared_norms(self, features: Tensor) -> Iterator[Tensor]:
         """‖z − μ_k‖² in the metric from each centre in turn; rows are whitened once for all of them."""
         if not self.several:
-            return iter([squared_length(features, self._first, self.metric)])
+            apart = away(features, self._first)
+            return iter([squared_length(apart if self.metric is None else self.metric.coordinates(apart))])
         if self.metric is None:
             return (self._squared_norm(features, point) for point in self.points.to(features).unbind())
         return iter(self._squared_distances(features).T[:, :, None].unbind())
 
     def _squared_norm(self, features: Tensor, centre: Tensor) -> Tensor:
         """‖z − μ‖² in the metric, (n, 1)."""
-        away = torch.sub(features, centre)
+        apart = torch.sub(features, centre)
         if self.metric is not None:
-            away = self.metric.coordinates(away)
-            return away.square().sum(dim=1, keepdim=True)
-        return away.square_().sum(dim=1, keepdim=True)
+            apart = self.metric.coordinates(apart)
+        return apart.square_().sum(dim=1, keepdim=True)
 
     def _squared_distances(self, features: Tensor) -> Tensor:
         """‖z − μ_k‖² in the metric for every centre, (n, K)."""
