@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 MINIMUM := .venv-minimum
 
-.PHONY: demo test fuzz test-peers test-minimum speed clean
+.PHONY: demo test fuzz test-peers test-minimum bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/theodolite demo
@@ -34,11 +34,9 @@ test-minimum: $(MINIMUM)/.installed
 	  tests/core tests/data tests/detectors tests/guard tests/cli tests/report tests/test_public_names.py \
 	  --ignore tests/guard/test_graphs.py
 
-# Each script runs, even after one that broke a promise.
-speed: $(PEERS)
-	status=0; for script in speed/*_speed.py speed/serve_load.py "speed/bench_cost.py --scale 0.1"; do \
-	  echo "== $$script"; $(BIN)/python $$script || status=1; \
-	done; exit $$status
+# The table of docs/performance.md; ONLY="ora fit" runs some of the scripts and leaves the page alone.
+bench: $(PEERS)
+	$(BIN)/python speed/suite.py $(ONLY)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,6 +1,6 @@
 """The service under load: sixteen clients, real pictures, one request in twenty of them broken.
 
-    python speed/serve_load.py [--requests 2000] [--clients 16]
+    python speed/serve_load.py [--requests 400] [--clients 16]
 
 A service of its own on this machine's loopback address, which ends with the script. Every answer is compared
 with the guard's own verdicts on the same pictures; throughput is a ratio to the bare model's batched forward
@@ -247,7 +247,7 @@ def forward_rate(model: torch.nn.Module, rounds: int = 3) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--requests", type=int, default=2_000)
+    parser.add_argument("--requests", type=int, default=400)
     parser.add_argument("--clients", type=int, default=16)
     asked = parser.parse_args()
     guard = Guard.load("imagenet-lite0").attach(load_model("lite0"))

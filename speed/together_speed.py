@@ -23,7 +23,7 @@ from timing import paired_ratio, report, seconds
 
 WIDTH, CLASSES, ROWS, FIT_ROWS = 2_048, 1_000, 4_096, 4_000
 PROMISE, MEMORY_LIMIT = 0.6, 512.0
-# Chosen before any of them was measured.
+# Chosen before their joint cost was measured.
 TWELVE = (
     "msp",
     "maxlogit",

@@ -121,6 +121,9 @@ def test_inference_tensors_are_never_shared() -> None:
         (Scale(percentile=85.0), Scale(percentile=85.0), True),
         (Scale(percentile=85.0), Scale(percentile=86.0), False),
         (1, 1.0, False),
+        ((torch.ones(2), torch.zeros(3)), (torch.ones(2), torch.zeros(3)), True),
+        ((torch.ones(2), torch.zeros(3)), (torch.ones(2), torch.ones(3)), False),
+        ((torch.ones(2),), torch.ones(2), False),
     ],
 )
 def test_things_are_told_by_their_content(one: object, other: object, same: bool) -> None:

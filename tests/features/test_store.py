@@ -90,6 +90,26 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     torch.testing.assert_close(store.head.weight, head().weight, rtol=0, atol=0)
 
 
+def test_names_are_numbered_once_for_all_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what a reader does to the numbers it was given is its own business."""
+    write(tmp_path / "s")
+    store = FeatureStore(tmp_path / "s")
+    numbered: list[str] = []
+
+    def counting(name: str) -> int:
+        numbered.append(name)
+        return number_of(name)
+
+    monkeypatch.setattr("theodolite.features.store.number_of", counting)
+    expected = [number_of(name) for name in data()[2]]
+    for _ in range(3):
+        read = list(store)
+        assert torch.cat([ids for _, _, ids in read]).tolist() == expected
+        for _, _, ids in read:
+            ids.zero_()
+    assert numbered == data()[2]
+
+
 def test_a_store_is_data_for_fit_and_for_a_bank(tmp_path: Path) -> None:
     write(tmp_path / "s")
     store = FeatureStore(tmp_path / "s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -21,6 +22,16 @@ from theodolite.models import load_model
 MODEL = "python:small_models:Tiny?mean=0&size=8"
 DYING = "python:small_models:dying"
 WORKERS = ExtractionSettings(shard_rows=16, running=Running(workers=1, batch_size=8))
+
+# PyTorch opens a few files to see whether descriptors are left; the signal of a child's death can strike in
+# the middle of that and leave one to the collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_to_later_tests() -> Iterator[None]:
+    yield
+    gc.collect()
 
 
 class Deadly:

@@ -287,3 +287,29 @@ def test_errors() -> None:
 def test_the_recommended_score_is_registered() -> None:
     assert th.RECOMMENDED in th.list_detectors()
     assert isinstance(th.create(th.RECOMMENDED), th.RelativeEnergy)
+
+
+@pytest.mark.parametrize("width", [5, 128, 129, 300, 1_100])
+@pytest.mark.parametrize("shrinkage", ["oas", "none"])
+def test_triangular_blocks_measure_as_the_covariance_does(width: int, shrinkage: str) -> None:
+    """‖x T‖² = xᵀ Σ⁻¹ x for every cut into blocks, with directions that the data lack among them."""
+    rng = torch.Generator().manual_seed(width)
+    rank = max(2, 2 * width // 3)
+    data = torch.randn(3 * width, rank, generator=rng, dtype=torch.float64)
+    data = data @ torch.randn(rank, width, generator=rng, dtype=torch.float64)
+    covariance = torch.cov(data.T)
+    parts = spectrum(covariance, len(data), shrinkage=shrinkage)
+    rows = (
+        data[:7] @ torch.diag(torch.linspace(0.5, 2, width, dtype=torch.float64))
+        if shrinkage == "oas"
+        else data[:7]
+    )
+    weight = oas_shrinkage(covariance, len(data)) if shrinkage == "oas" else 0.0
+    sigma = (1 - weight) * covariance + weight * covariance.diagonal().mean() * torch.eye(width)
+    inverse = torch.linalg.pinv(sigma.double(), hermitian=True, rtol=1e-10)
+    expected = torch.einsum("nd,de,ne->n", rows, inverse, rows)
+    seen = Mahalanobis(parts).coordinates(rows).square().sum(dim=1)
+    torch.testing.assert_close(seen, expected, rtol=1e-6, atol=0)
+    for part in (rows[:1], rows.float()):
+        again = Mahalanobis(parts).coordinates(part).square().sum(dim=1).double()
+        torch.testing.assert_close(again, expected[: len(part)], rtol=1e-3, atol=0)

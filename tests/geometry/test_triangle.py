@@ -81,11 +81,13 @@ def test_squared_distances_survive_a_large_offset() -> None:
 
 def test_undefined_angles_do_not_hide_defined_ones() -> None:
     """A projection that falls on the centre has no angle; the other boundaries of the row still count."""
-    distance = torch.tensor([[1.0, 0.5], [1.0, 0.0]])
-    centre = torch.tensor([[0.0, 0.25], [0.0, 0.0]])
-    norm = torch.tensor([[1.0], [1.0]])
+    distance = torch.tensor([[1.0, 0.5], [1.0, 0.0]], dtype=torch.float64)
+    centre = torch.tensor([[0.0, 0.25], [0.0, 0.0]], dtype=torch.float64)
+    norm = torch.tensor([[1.0], [1.0]], dtype=torch.float64)
     seen = triangle(distance, centre, norm)
     largest = seen.largest_angle()
     assert torch.isfinite(largest).all()
+    in_float32 = triangle(distance.float(), centre.float(), norm.float()).largest_angle()
+    assert torch.isnan(in_float32).all(), "float32 leaves such a row to the second look"
     torch.testing.assert_close(largest[0], seen.angles()[0, 1])
     assert largest[1] == 0

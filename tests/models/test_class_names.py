@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from theodolite.core.errors import InputError
-from theodolite.models.class_names import read_names
+from theodolite.models.class_names import _names_in_files, _names_of_packages, read_names
 
 
 def test_a_file_has_a_name_a_line(tmp_path: Path) -> None:
@@ -33,3 +33,10 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             read_names(value)
+
+
+def test_imagenet_names_from_files_are_those_of_the_package() -> None:
+    names = _names_of_packages()
+    if names is None or _names_in_files() is None:
+        pytest.skip("pip install 'theodolite[vision]'")
+    assert _names_in_files() == names

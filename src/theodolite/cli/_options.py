@@ -45,7 +45,12 @@ BatchSize: TypeAlias = Annotated[
     int | None, typer.Option("--batch-size", min=1, help="Images a forward pass (default 64).")
 ]
 Workers: TypeAlias = Annotated[
-    int | None, typer.Option("--workers", min=0, help="Processes that read images (default: by the cores).")
+    int | None,
+    typer.Option(
+        "--workers",
+        min=0,
+        help="Processes that read images (default: threads, one for two cores; 0: the model waits for them).",
+    ),
 ]
 Seed: TypeAlias = Annotated[
     int,
@@ -54,7 +59,17 @@ Seed: TypeAlias = Annotated[
 Device: TypeAlias = Annotated[str, typer.Option("--device", help="cpu, cuda, or auto.")]
 Autocast: TypeAlias = Annotated[bool, typer.Option("--autocast", help="Run the model in bfloat16.")]
 ChannelsLast: TypeAlias = Annotated[
-    bool, typer.Option("--channels-last", help="Channels-last memory layout; often faster.")
+    bool | None,
+    typer.Option(
+        "--channels-last/--no-channels-last",
+        help="Layout of images in memory (default: the faster one, measured); decides the last digits.",
+    ),
+]
+Compile: TypeAlias = Annotated[
+    bool, typer.Option("--compile", help="Have torch compile the model; takes a minute, and a C++ compiler.")
+]
+Timings: TypeAlias = Annotated[
+    bool, typer.Option("--timings", help="Say how long each part of the start took.")
 ]
 Limit: TypeAlias = Annotated[
     int | None,

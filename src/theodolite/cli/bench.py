@@ -63,7 +63,7 @@ def bench(
     workers: options.Workers = None,
     device: options.Device = "auto",
     autocast: options.Autocast = False,
-    channels_last: options.ChannelsLast = False,
+    channels_last: options.ChannelsLast = None,
     skip_unreadable: options.SkipUnreadable = False,
     repair: options.Repair = False,
     verify: options.Verify = False,

@@ -30,7 +30,9 @@ def extract(
     workers: options.Workers = None,
     device: options.Device = "auto",
     autocast: options.Autocast = False,
-    channels_last: options.ChannelsLast = False,
+    channels_last: options.ChannelsLast = None,
+    compiled: options.Compile = False,
+    timings: options.Timings = False,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
     part: Annotated[
@@ -42,7 +44,9 @@ def extract(
     """Extract features into a store on disk; an interrupted run goes on where it stopped."""
     from .. import features
     from ._progress import extracting
+    from .timings import say_run, started
 
+    log = started()
     console = screen()
     settings = features.ExtractionSettings(
         kind=options.kind_of(kind, holds),
@@ -52,12 +56,15 @@ def extract(
         dtype=dtype,
         repair=repair,
         verify=verify,
-        running=features.Running(device, workers, autocast, channels_last, skip_unreadable, batch_size),
+        running=features.Running(
+            device, workers, autocast, channels_last, skip_unreadable, batch_size, compiled, log
+        ),
     )
     with extracting(console) as progress:
         store = features.extract(
             data, model, weights=weights, head=head, output=output, settings=settings, progress=progress
         )
+    say_run(console, log, timings=timings)
     skipped = f", {len(store.skipped):,} unreadable left out" if store.skipped else ""
     dtype = store.manifest.recipe.dtype
     say(console, f"{len(store):,} × {store.width} features ({dtype}{skipped}) in {output}")

@@ -67,7 +67,7 @@ def fit(
     workers: options.Workers = None,
     device: options.Device = "auto",
     autocast: options.Autocast = False,
-    channels_last: options.ChannelsLast = False,
+    channels_last: options.ChannelsLast = None,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
     repair: options.Repair = False,

@@ -44,7 +44,9 @@ def score(
     workers: options.Workers = None,
     device: options.Device = "auto",
     autocast: options.Autocast = False,
-    channels_last: options.ChannelsLast = False,
+    channels_last: options.ChannelsLast = None,
+    compiled: options.Compile = False,
+    timings: options.Timings = False,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
     accept_code_change: options.AcceptCodeChange = False,
@@ -58,20 +60,28 @@ def score(
 ) -> None:
     """Say for every image what the classifier sees, and whether to trust it."""
     from ..features import Running
+    from ..features.behind import behind
     from ..guard import Guard
     from ..guard.verdicts import FLAG, RAISE
     from ..report.score_files import STANDARD_OUTPUT, open_sink
     from ._progress import progress_bar
     from .summary import Summary
+    from .timings import say_run, started
 
     if file_format is not None and output is None:
         raise InputError(f"--format {file_format} is of the file to be written: add --output FILE, or -o -")
+    log = started()
     piped = str(output) == STANDARD_OUTPUT
     console = screen(stderr=piped)
     judge = Guard.load(guard, model=model, weights=weights, accept_code_change=accept_code_change)
+    log.lap("guard")
     rate = judge.false_alarm_rate if false_alarm_rate is None else false_alarm_rate
     summary = Summary(judge, rate, _SHOWN, fdr)
-    with open_sink(output, kind=file_format) as sink, progress_bar(console, "scoring") as show:
+    with (
+        open_sink(output, kind=file_format) as sink,
+        progress_bar(console, "scoring") as show,
+        behind(sink.write) as write,
+    ):
         for rows in judge.score_paths(
             paths,
             kind=options.kind_of(kind, holds),
@@ -81,11 +91,14 @@ def score(
             false_alarm_rate=false_alarm_rate,
             fdr=fdr,
             unscorable=FLAG if flag_unscorable else RAISE,
-            running=Running(device, workers, autocast, channels_last, skip_unreadable, batch_size),
+            running=Running(
+                device, workers, autocast, channels_last, skip_unreadable, batch_size, compiled, log
+            ),
             progress=show,
         ):
-            sink.write(rows)
+            write(rows)
             summary.add(rows)
+    say_run(console, log, timings=timings)
     summary.print(console, None if piped else output)
     if fail_on_ood and not summary.all_trusted:
         raise typer.Exit(_NOT_ALL_TRUSTED)

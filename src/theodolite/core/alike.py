@@ -42,6 +42,8 @@ class Alike:
             return "tensor", self._number(thing)
         if isinstance(thing, nn.Module):
             return "module", self._content(thing)
+        if isinstance(thing, tuple):
+            return "tuple", tuple(map(self.key, thing))
         return type(thing), thing
 
     def work(self, work: Callable[..., object]) -> Hashable:

@@ -49,9 +49,10 @@ def _decoded(kind: Any, value: object, where: str) -> object:
     if dataclasses.is_dataclass(kind):
         return _record(kind, value, where)
     if origin in (tuple, list, Sequence):
-        parts = [
-            _decoded(inner[0], part, f"{where}[{place}]") for place, part in enumerate(_list(value, where))
-        ]
+        given = _list(value, where)
+        if inner[0] is str and all(type(part) is str for part in given):  # the names of a store are many
+            return list(given) if origin is list else tuple(given)
+        parts = [_decoded(inner[0], part, f"{where}[{place}]") for place, part in enumerate(given)]
         return parts if origin is list else tuple(parts)
     if origin in (dict, Mapping):
         items = _object(value, where).items()

@@ -47,3 +47,8 @@ class Selection:
             if index == row:
                 yield entry
                 row = next(wanted, None)
+
+
+def files_of(source: ImageSource) -> ImageSource:
+    """The source itself, or the one that it is a selection of."""
+    return source.source if isinstance(source, Selection) else source

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from ..core.arrays import AnyArray, ArrayLike, as_float, as_matrix, like
+from ..core.arrays import AnyArray, ArrayLike, as_matrix, like
 from ..core.errors import InputError, NotFittedError
 from ..core.graphs import fixed, recording
 from ..core.once import once
 from ..reference.head import Head, Move, keeping_precision
 from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
 from ..reference.statistics import Needs
-from ._common import cut, in_precision, unit
+from ._common import in_precision, unit
 from ._fitting import fit_many
 from ._options import CheckedOptions
-from ._precision import require_finite_state, require_scores, unit_view, within_float64
+from ._precision import require_finite_state, unit_view, within_float64
 from ._registry import OptionValue, Record
 from ._state import own_buffers, rebuild
 from ._storage import save
+from ._tiled import Tiled
 from .shaping import Shaping, parse_shaping
 
 # Entries of one tile of logits. On a CPU 4 MiB of float32: large enough for the product to run at full speed,
@@ -34,7 +34,7 @@ _TILE_ENTRIES_DEVICE = 2**24
 _MIN_TILE_ROWS = 16
 
 
-class Detector(CheckedOptions, nn.Module):
+class Detector(CheckedOptions, Tiled):
     """A score of features: fit on in-distribution data, then `score`. HIGHER = MORE IN-DISTRIBUTION.
 
     The constructor stores hyper-parameters; everything learnt is in buffers. A subclass writes `needs`,
@@ -44,7 +44,6 @@ class Detector(CheckedOptions, nn.Module):
     record: ClassVar[Record]
     uses_logits: ClassVar[bool] = True
     unit: ClassVar[bool] = False  # look at features divided by their norm
-    second_look: ClassVar[bool] = True  # a float32 row without a finite score is worked again in float64
     bank_seed: int = 0
     exact_directions: bool = False  # what was learnt from unit features needs more than float32's digits
 
@@ -69,10 +68,6 @@ class Detector(CheckedOptions, nn.Module):
 
     def _build(self) -> None:
         """Derive tables from buffers and head alone; called after a fit and after a load."""
-
-    def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        """Scores (n,) of one tile; logits are (n, 0) where `uses_logits` is False."""
-        raise NotImplementedError(f"{type(self).__name__} defines no score")
 
     def _tile_rows(self, device: torch.device) -> int:
         """Rows scored at once, so that extra memory does not grow with N."""
@@ -189,19 +184,10 @@ class Detector(CheckedOptions, nn.Module):
             given = None  # they belong to the features as they were before shaping
         if recording():
             return like(self._recorded(rows, given), features)
-        result = self._scores(rows, given)
-        require_scores(result, self._name)
-        return like(result, features)
+        return like(self._scores(rows, given), features)
 
     def forward(self, features: Tensor, logits: Tensor | None = None) -> Tensor:
         return self.score(features, logits)
-
-    def _scores(self, rows: Tensor, logits: Tensor | None) -> Tensor:
-        """Scores of checked rows; NaN where they overflowed: nothing is infinitely familiar."""
-        result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
-        for start, tile, tile_logits in self._tiles(rows, logits):
-            result[start : start + len(tile)] = self._score_tile(tile, tile_logits)
-        return result.masked_fill_(result == torch.inf, torch.nan)
 
     def _checked(self, features: ArrayLike) -> Tensor:
         if self.width is None:
@@ -217,39 +203,6 @@ class Detector(CheckedOptions, nn.Module):
         if not recording() and len(given) != len(rows):
             raise InputError(f"logits have {len(given)} rows, but features have {len(rows)}")
         return given
-
-    def _tiles(self, rows: Tensor, logits: Tensor | None) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-        """(first row, features as the score sees them, given logits) on the detector's device."""
-        device = next((buffer.device for buffer in self.buffers()), rows.device)
-        step = self._tile_rows(device)
-        for start in range(0, len(rows), step):
-            stop = min(start + step, len(rows))
-            tile = once(cut, rows, "features", start, stop, device)
-            given = None if logits is None else once(cut, logits, "logits", start, stop, device, tile.dtype)
-            yield start, self._view(tile), given
-
-    def _recorded(self, rows: Tensor, logits: Tensor | None) -> Tensor:
-        """The scores as a graph computes them: of all rows at once, and NaN for a row that is not finite."""
-        rows, whole = as_float(rows), torch.isfinite(rows).all(dim=1)
-        if logits is not None:
-            whole = whole & torch.isfinite(logits).all(dim=1)
-            logits = torch.where(whole[:, None], logits, 0).to(rows)
-        scores = self._score_tile(self._view(torch.where(whole[:, None], rows, 0)), logits).to(rows.dtype)
-        return torch.where(whole & (scores != torch.inf), scores, torch.nan)
-
-    def _score_tile(self, tile: Tensor, given: Tensor | None) -> Tensor:
-        """Scores of a tile; rows without a finite one in float32 are worked again in float64."""
-        scores = self._score(tile, self._logits(tile) if given is None else given)
-        if tile.dtype == torch.float64 or not self.second_look:
-            return scores
-        if recording():
-            exact = self._score_tile(tile.double(), None)
-            return torch.where(torch.isfinite(scores), scores, exact.to(scores.dtype))
-        lost = ~torch.isfinite(scores)
-        if bool(lost.any()):
-            exact = self._score_tile(tile[lost].double(), None)
-            scores = scores.masked_scatter(lost, exact.to(scores.dtype))
-        return scores
 
     def _view(self, features: Tensor) -> Tensor:
         """The features as this score sees them."""

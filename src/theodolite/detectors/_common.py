@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.arrays import as_float, require_finite
+from ..core.arrays import as_float
 from ..core.once import once
 from ..reference.head import unit_rows
 
@@ -31,13 +31,16 @@ def largest(logits: Tensor) -> Tensor:
 
 
 def cut(
-    values: Tensor, name: str, start: int, stop: int, device: torch.device, dtype: torch.dtype | None = None
+    values: Tensor, start: int, stop: int, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Some rows as floats on a device; refused if any is not finite."""
+    """Some rows as floats on a device."""
     rows = values[start:stop].to(device, dtype)
-    tile = as_float(rows) if dtype is None else rows
-    require_finite(tile, name, start)
-    return tile
+    return as_float(rows) if dtype is None else rows
+
+
+def total(tile: Tensor) -> Tensor:
+    """The sum of all numbers; it is not finite if one of them is not."""
+    return once(_total, tile)
 
 
 def _converted(rows: Tensor, dtype: torch.dtype) -> Tensor:
@@ -50,3 +53,7 @@ def _log_sum_exp(logits: Tensor) -> Tensor:
 
 def _largest(logits: Tensor) -> Tensor:
     return logits.amax(dim=1)
+
+
+def _total(tile: Tensor) -> Tensor:
+    return tile.sum()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from ..geometry.covariance import total_axes, total_covariance
 from ..geometry.inner_product import Mahalanobis, Spectrum, check_metric, spectrum
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
@@ -37,9 +38,10 @@ class Measured(Detector):
         parts = reference.derived(
             f"spectrum, shrinkage {self.shrinkage}",
             lambda: spectrum(
-                reference.statistics.moments.total / reference.count,
+                total_covariance(reference),
                 reference.count,
                 shrinkage=self.shrinkage,
+                axes=total_axes(reference),
             ),
         )
         for name, tensor in parts._asdict().items():

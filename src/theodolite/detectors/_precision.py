@@ -73,14 +73,15 @@ def require_finite_state(detector: nn.Module) -> None:
             raise OverflowError(f"{name} holds NaN or infinity")
 
 
-def require_scores(scores: Tensor, name: str) -> None:
-    """Refuse rows that have no score: legal features, with which float64 overflowed."""
-    lost = torch.isnan(scores)
-    if bool(lost.any()):
-        where = rows_named(lost.nonzero().flatten())
+def require_scores(scores: Tensor, name: str, first_row: int = 0) -> Tensor:
+    """The scores; refused if rows have none: legal features, with which float64 overflowed."""
+    lost = torch.isnan(scores).nonzero().flatten()
+    if len(lost):
+        where = rows_named(lost + first_row)
         raise InputError(
             f"{name} has no score for {where} of features: they or the head hold {_OUT_OF_RANGE}"
         )
+    return scores
 
 
 def unit_view(rows: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from ..core.errors import InputError
 from ..core.graphs import recording
 from ..core.once import Pass
 from ._base import Detector
-from ._precision import require_scores
+from ._tiled import Swept
 
 
 def score_many(
@@ -41,13 +41,13 @@ class Together:
             raise InputError("detectors is empty: nothing to score with")
         self.detectors = list(detectors)
         self._pass = Pass()
-        self._apart = [0.0] * len(self.detectors)
+        self._own_seconds = [0.0] * len(self.detectors)
 
     @property
     def seconds(self) -> list[float]:
         """The time of each detector's own work so far, in their order."""
-        own = self._pass.seconds
-        return [apart + own.get(place, 0.0) for place, apart in enumerate(self._apart)]
+        passing = self._pass.seconds
+        return [spent + passing.get(place, 0.0) for place, spent in enumerate(self._own_seconds)]
 
     @property
     def shared_seconds(self) -> float:
@@ -61,8 +61,25 @@ class Together:
         checked = [detector._checked(features) for detector in self.detectors]
         given = [detector._checked_logits(logits, checked[0]) for detector in self.detectors]
         rows, values = checked[0], next((one for one in given if one is not None), None)
+        # Logits belong to features before they are shaped.
+        shown = [
+            None if known is None or detector.shaping is not None else values
+            for detector, known in zip(self.detectors, given, strict=True)
+        ]
+        swept = self._sweep(rows, values, shown)
+        return [
+            like(self._settled(place, swept[place], rows, shown[place]), features)
+            if place in swept
+            else self._apart(place, features, logits)
+            for place in range(len(self.detectors))
+        ]
+
+    def _sweep(
+        self, rows: Tensor, values: Tensor | None, shown: Sequence[Tensor | None]
+    ) -> dict[int, list[Swept]]:
+        """What each detector that joins makes of every block of rows; ``values`` are the given logits."""
         step, groups = self._plan(rows.device)
-        found: dict[int, list[Tensor]] = {place: [] for group in groups for place in group}
+        swept: dict[int, list[Swept]] = {place: [] for group in groups for place in group}
         # Inference tensors do not count their writes, by which shared work is known to be whole.
         with torch.inference_mode(mode=False), torch.no_grad():
             for start in range(0, len(rows), step):
@@ -70,54 +87,58 @@ class Together:
                 block_values = None if values is None else _counting(values[start : start + step])
                 for group in groups:
                     for place in group:
-                        detector = self.detectors[place]
-                        known = None if given[place] is None or detector.shaping is not None else block_values
-                        with self._refusing(place, features, logits), self._pass.asking(place):
-                            found[place].append(detector._scores(block, known))
+                        known = None if shown[place] is None else block_values
+                        with self._refusing(place, rows, shown[place]), self._pass.asking(place):
+                            swept[place].append(self.detectors[place]._sweep(block, known))
                     self._pass.forget()
-        return [self._handed_back(place, found.get(place), features, logits) for place in range(len(given))]
+        return swept
 
     def _plan(self, device: torch.device) -> tuple[int, list[list[int]]]:
         """Rows worked at once, and the places of detectors that join, those of one shaping together.
 
-        A detector that works fewer rows at once than the others divides the tile by itself. One that works
-        many more (each of its tiles reads a store) is scored apart, and so is one with a `score` of its own.
+        A detector that works fewer rows at once than the others divides the tile by itself. One that does not
+        join, or has a `score` of its own, is scored apart.
         """
+        joining = {
+            place: detector
+            for place, detector in enumerate(self.detectors)
+            if detector._joins and type(detector).score is Detector.score
+        }
+        groups: dict[str, list[int]] = {}
         own, usual = [], []
-        for detector in self.detectors:
+        for place, detector in joining.items():
             here = next((buffer.device for buffer in detector.buffers()), device)
             own.append(detector._tile_rows(here))
             usual.append(Detector._tile_rows(detector, here))
-        most = 2 * min(usual)
-        groups: dict[str, list[int]] = {}
-        for place, detector in enumerate(self.detectors):
-            if own[place] <= most and type(detector).score is Detector.score:
-                shaping = "" if detector.shaping is None else detector.shaping.view_key
-                groups.setdefault(shaping, []).append(place)
-        return min(rows for rows in (*own, min(usual)) if 4 * rows >= most), list(groups.values())
+            shaping = "" if detector.shaping is None else detector.shaping.view_key
+            groups.setdefault(shaping, []).append(place)
+        least = min(usual, default=1)
+        return min(rows for rows in (*own, least) if 2 * rows >= least), list(groups.values())
 
     @contextmanager
-    def _refusing(self, place: int, features: ArrayLike, logits: ArrayLike | None) -> Iterator[None]:
-        """What a detector refuses of a block it refuses again alone, where it knows the rows' own numbers."""
+    def _refusing(self, place: int, rows: Tensor, shown: Tensor | None) -> Iterator[None]:
+        """An error over numbers that are none is told of by the rows' own numbers."""
         try:
             yield
-        except InputError:
-            self.detectors[place].score(features, logits)
+        except Exception:
+            self.detectors[place]._require_finite(rows, shown)
             raise
 
-    def _handed_back(
-        self, place: int, parts: list[Tensor] | None, features: AnyArray, logits: ArrayLike | None
-    ) -> AnyArray:
-        """The scores from their blocks, or those of a detector that is scored apart."""
-        detector = self.detectors[place]
-        if parts is not None:
-            scores = torch.cat(parts)
-            require_scores(scores, detector._name)
-            return like(scores, features)
+    def _settled(self, place: int, parts: list[Swept], rows: Tensor, shown: Tensor | None) -> Tensor:
+        """A detector's scores from those of the blocks: its one look at the numbers, after all of them."""
         start = time.perf_counter()
-        apart = detector.score(features, logits)
-        self._apart[place] += time.perf_counter() - start
-        return apart
+        scores = torch.cat([part.scores for part in parts])
+        swept = Swept(scores, [number for part in parts for number in part.sums])
+        settled = self.detectors[place]._settled(swept, rows, shown)
+        self._own_seconds[place] += time.perf_counter() - start
+        return settled
+
+    def _apart(self, place: int, features: AnyArray, logits: ArrayLike | None) -> AnyArray:
+        """The scores of a detector that does not join."""
+        start = time.perf_counter()
+        scores = self.detectors[place].score(features, logits)
+        self._own_seconds[place] += time.perf_counter() - start
+        return scores
 
 
 def _counting(rows: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..core.once import once
-from ..geometry.covariance import whitened_distances, whitener
+from ..geometry.covariance import whitened_distances, whitener, within_axes
 from ..geometry.deviation import away
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
@@ -43,9 +43,7 @@ class MDS(Detector):
 
     def _fit(self, reference: Reference) -> None:
         moments = reference.statistics.moments
-        within = moments.within
-        assert within is not None
-        factor = reference.derived("whitener within classes", lambda: whitener(within / reference.count))
+        factor = reference.derived("whitener within classes", lambda: whitener(within_axes(reference)))
         present = moments.means[moments.counts > 0]
         self.register_buffer("centre", moments.mean)
         self.register_buffer("factor", factor)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.once import kept_like
-from ..geometry.covariance import scale_of
+from ..geometry.covariance import Axes, scale_of, total_covariance
 from ..geometry.deviation import away
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
@@ -63,10 +63,12 @@ class NECO(Detector):
 
     def _fit(self, reference: Reference) -> None:
         moments = reference.statistics.moments
-        covariance = moments.total / reference.count
+        covariance = total_covariance(reference)
         spread = covariance.diagonal().clamp_min(0).sqrt()
         scale = scale_of(moments.mean, spread)
-        variances, directions = torch.linalg.eigh(covariance / scale / scale[:, None])
+        variances, directions = reference.derived(
+            "axes of standardised rows", lambda: Axes.of(covariance / scale / scale[:, None])
+        )
         explained = variances.clamp_min(0).flip(0).cumsum(0)
         count = self.dimension or 1 + int((explained < self.variance * explained[-1] * (1 - 1e-12)).sum())
         self.register_buffer("mean", moments.mean)

@@ -6,19 +6,20 @@ with p the predicted class and μ the mean of the ID features. ID features stand
 every boundary as seen from the station μ; OOD features carry no strong evidence, and a small turn reaches a
 boundary. Free of hyper-parameters, and unchanged when the features are scaled.
 
-Cost for N rows: the logits (skipped when given), then, in tiles, a dozen passes over N×C and two over N×D.
+Cost for N rows: the logits (skipped when given), then, in blocks, a dozen passes over N×C and four over N×D.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..core.arrays import AnyArray, like
+from ..core.arrays import AnyArray, ArrayLike, like
 from ..core.errors import InputError
-from ..core.graphs import recording
+from ..core.graphs import fixed, recording
 from ..geometry.aggregation import aggregate_angles, check_aggregation, class_reliability, weight_needs
 from ..geometry.boundaries import Boundaries, Margins
 from ..geometry.centres import Stand, Stations, centre_needs, centre_points, check_centre
@@ -26,6 +27,7 @@ from ..geometry.triangle import Triangle, sphere_triangle, triangle
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._measured import Measured
+from ._precision import unresolved
 from ._registry import register
 from .shaping import Shaping
 
@@ -36,6 +38,11 @@ _MARGIN_SHARE = 2.0**-10
 _HEIGHT_SHARE = 0.25
 # … or ρ/n, the scale of a distance's rounding, is this many times ‖z − μ‖ for some boundary.
 _BLUR_LIMIT = 16.0
+
+# Logits are made for so many times the rows of an ordinary tile, and worked on in blocks of so many entries:
+# a product of 1,024 rows takes a tenth longer a row than one of 4,096, and what follows stays in the cache.
+_TILE_GROWTH = 4
+_BLOCK_ENTRIES = 2**18
 
 
 class Sighting(NamedTuple, Generic[AnyArray]):
@@ -74,7 +81,6 @@ class ORA(Measured):
     project_to_sphere: cosine heads only; put the projection back on the sphere, as the authors' code does.
     """
 
-    second_look = False
     centres: Tensor
     weights: Tensor
 
@@ -118,32 +124,54 @@ class ORA(Measured):
         self._stations = Stations(self.centre, self.centres, self.head, self._metric)
         self._weight_scale = float(torch.linalg.vector_norm(self.head.weight, dim=1).max())
         self._bias_scale = float(self.head.bias.abs().max())
+        self._centre_length = float(torch.linalg.vector_norm(self.centres.double(), dim=1).max())
+
+    def _tile_rows(self, device: torch.device) -> int:
+        """A larger product runs faster; where the tile is a copy of the features it stays small."""
+        rows = super()._tile_rows(device)
+        copied = self.shaping is not None or (self.head is not None and self.head.unit_features)
+        return rows if copied or self._metric is not None else _TILE_GROWTH * rows
+
+    def _notices(self, tile: Tensor) -> bool:
+        """Such a row is faint: its norm, its margins or its heights are not finite numbers."""
+        return tile.dtype != torch.float64 and self.shaping is None
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
+        rows = self._block_rows(features)
+        if rows is None or len(features) <= rows:
+            seen = self._look(features, logits)
+        else:
+            blocks = zip(torch.split(features, rows), torch.split(logits, rows), strict=True)
+            seen = torch.cat([self._look(*block) for block in blocks], dim=1)
+        if features.dtype == torch.float64:
+            return seen[0]
+        score, *clues = seen.unbind()
+        return unresolved(score, self._too_faint(features, *clues))
+
+    def _block_rows(self, features: Tensor) -> int | None:
+        """Rows worked at once; None for all of them."""
+        if recording() or self._metric is not None or features.device.type != "cpu":
+            return None
+        columns = max(1 if self.head is None else self.head.classes, features.shape[1] // 2)
+        return max(1, _BLOCK_ENTRIES // columns)
+
+    def _look(self, features: Tensor, logits: Tensor) -> Tensor:
+        """Scores of a block, and what tells whether float32 could resolve them, as (5, n)."""
         margins = self._boundaries.margins(logits)
-        scores = features.new_zeros(features.shape[0])
-        faint = torch.zeros_like(scores, dtype=torch.bool)
+        scores, lowest, nearest = [], [], []
         for station, stand in enumerate(self._stations.stands(features, margins)):
             seen = self._triangle(margins, stand)
-            if self._weighs_centres:
-                score = aggregate_angles(seen, margins, self.aggregate) * self.weights[station].to(scores)
-            else:
-                weights = None if self.class_weights is None else self.weights
-                score = aggregate_angles(seen, margins, self.aggregate, weights)
-            scores += score
-            if features.dtype != torch.float64:
-                faint |= self._too_faint(features, margins, stand, seen)
-        return scores if features.dtype == torch.float64 else self._resolved(features, scores, faint)
-
-    def _resolved(self, features: Tensor, scores: Tensor, faint: Tensor) -> Tensor:
-        """The scores, those of faint rows worked again in float64."""
-        if recording():
-            exact = features.double()
-            return torch.where(faint, self._score(exact, self._logits(exact)).to(scores.dtype), scores)
-        if bool(faint.any()):
-            exact = features[faint].double()
-            scores[faint] = self._score(exact, self._logits(exact)).to(scores.dtype)
-        return scores
+            weights = None if self._weighs_centres or self.class_weights is None else self.weights
+            score = aggregate_angles(seen, margins, self.aggregate, weights)
+            scores.append(score * self.weights[station].to(score) if self._weighs_centres else score)
+            norm = stand.squared_norm.sqrt()
+            near, far = (norm[:, 0],) * 2 if fixed(norm.shape[1]) == 1 else torch.aminmax(norm, dim=1)
+            lowest.append(seen.height.amin(dim=1) / far)
+            nearest.append(near)
+        if len(scores) > 1:
+            scores = [torch.stack(scores).sum(dim=0)]
+            lowest, nearest = [torch.stack(lowest).amin(dim=0)], [torch.stack(nearest).amin(dim=0)]
+        return torch.stack([*scores, *lowest, *nearest, margins.widest[:, 0], margins.steepest])
 
     def _triangle(self, margins: Margins, stand: Stand) -> Triangle:
         if not self.project_to_sphere:
@@ -155,32 +183,35 @@ class ORA(Measured):
     def _weighs_centres(self) -> bool:
         return self.class_weights is not None and self.centre == "sum-classes"
 
-    def _too_faint(self, features: Tensor, margins: Margins, stand: Stand, seen: Triangle) -> Tensor:
-        """Rows that float32 cannot resolve (or that overflowed in it)."""
+    def _too_faint(
+        self, features: Tensor, lowest: Tensor, nearest: Tensor, widest: Tensor, steepest: Tensor
+    ) -> Tensor:
+        """Rows that float32 cannot resolve (or that overflowed in it, or are no numbers).
+
+        By row: the least height over the distance from the centre, that distance, the widest margin and the
+        largest reciprocal length. ‖z‖ is at most ‖z − μ‖ + ‖μ‖, which saves a pass over the features.
+        """
         if self.project_to_sphere:
-            return torch.ones_like(margins.predicted, dtype=torch.bool)
-        norm = stand.squared_norm.amin(dim=1).sqrt()
-        size = torch.linalg.vector_norm(features, dim=1)
-        rounding = size * self._weight_scale + self._bias_scale
-        clear = margins.widest[:, 0] > _MARGIN_SHARE * rounding
-        upright = seen.height.amin(dim=1) >= _HEIGHT_SHARE * stand.squared_norm.amax(dim=1).sqrt()
-        sharp = rounding * margins.reciprocal.amax(dim=1) <= _BLUR_LIMIT * norm
-        return torch.logical_not(clear & upright & sharp)
+            return torch.ones_like(widest, dtype=torch.bool)
+        euclidean = self._metric is None
+        size = nearest if euclidean else torch.linalg.vector_norm(features, dim=1)
+        rest = self._bias_scale + (self._weight_scale * self._centre_length if euclidean else 0.0)
+        rounding = size * self._weight_scale + rest
+        clear = widest > _MARGIN_SHARE * rounding
+        sharp = rounding * steepest <= _BLUR_LIMIT * nearest
+        return torch.logical_not(clear & (lowest >= _HEIGHT_SHARE) & sharp)
 
     # ------------------------------------------------------------------ a closer look
 
     def angles(self, features: AnyArray) -> AnyArray:
         """All relative angles (N, C) in radians; 0 at the predicted class and where there is no boundary."""
-        parts = [
-            self._single(tile)[2].angles().to(tile.dtype)
-            for _, tile, _ in self._tiles(self._checked(features), None)
-        ]
+        parts = [self._single(tile)[2].angles().to(tile.dtype) for tile in self._views(features)]
         return like(torch.cat(parts), features)
 
     def sight(self, features: AnyArray) -> Sighting[AnyArray]:
         """The deciding triangle of each row: which boundary is furthest, and where everything stands."""
         columns: list[tuple[Tensor, ...]] = []
-        for _, tile, _ in self._tiles(self._checked(features), None):
+        for tile in self._views(features):
             margins, stand, seen = self._single(tile)
             angles = seen.angles()
             furthest = angles.argmax(dim=1, keepdim=True)
@@ -188,6 +219,12 @@ class ORA(Measured):
             chosen = [side.gather(1, furthest)[:, 0].to(tile.dtype) for side in sides]
             columns.append((margins.predicted, furthest[:, 0], *chosen))
         return Sighting(*(like(torch.cat(column), features) for column in zip(*columns, strict=True)))
+
+    def _views(self, features: ArrayLike) -> Iterator[Tensor]:
+        """Checked features as the score sees them, some at a time."""
+        rows = self._checked(features)
+        self._require_finite(rows)
+        return (self._view(tile) for _, tile, _ in self._tiles(rows, None))
 
     def _single(self, tile: Tensor) -> tuple[Margins, Stand, Triangle]:
         """The view from a detector's only centre, in float64."""

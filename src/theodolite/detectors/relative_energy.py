@@ -15,7 +15,7 @@ from torch import Tensor
 from ..geometry.deviation import away, length
 from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
-from ._common import log_sum_exp
+from ._common import largest
 from ._measured import Measured
 from ._precision import blurred, reach, unresolved
 from ._registry import register
@@ -48,5 +48,6 @@ class RelativeEnergy(Measured):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         apart = away(features, self.mean)
         deviation = length(self._coordinates(apart))
-        evidence = log_sum_exp(logits) - logits.mean(dim=1)
+        top = largest(logits)
+        evidence = (logits - top[:, None]).exp_().sum(dim=1).log_() + (top - logits.mean(dim=1))
         return unresolved(over_norm(evidence, deviation), blurred(length(apart), self._reach))

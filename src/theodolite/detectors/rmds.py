@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..geometry.covariance import whitener
+from ..geometry.covariance import total_axes, whitener
 from ..geometry.deviation import away
 from ..reference.reference import Reference
 from ._common import in_precision
@@ -33,8 +33,7 @@ class RMDS(MDS):
 
     def _fit(self, reference: Reference) -> None:
         super()._fit(reference)
-        total = reference.statistics.moments.total / reference.count
-        self.register_buffer("background", whitener(total))
+        self.register_buffer("background", whitener(total_axes(reference)))
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         exact = in_precision(features, self.background.dtype)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.once import kept_like
+from ..geometry.covariance import Axes, total_axes, total_covariance
 from ..geometry.deviation import away, length
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
@@ -24,6 +25,8 @@ from .shaping import Shaping
 
 # Rows of the bank behind α: exact up to here, from a uniform sample beyond.
 _ROWS = 32_768
+# So many of them at a time in float64.
+_PART = 2_048
 _EPSILON = torch.finfo(torch.float64).eps
 # A row is worked in float64 if its part outside the principal space is less than 1 in this many: of the row
 # and of the origin, which a bias that dominates puts far away.
@@ -62,17 +65,24 @@ class ViM(Detector):
         dimension = self.dimension or default_dimension(head.width)
         if dimension >= head.width:
             raise InputError(f"dimension must be below the feature width {head.width}, got {dimension}")
+        weight, bias = head.weight.to(moments.mean), head.bias.to(moments.mean)
         # Weights that sum to zero over the classes but for their rounding have no inverse in that direction.
         tolerance = max(head.weight.shape) * torch.finfo(head.weight.dtype).eps
-        weight, bias = head.weight.to(moments.mean), head.bias.to(moments.mean)
-        origin = -torch.linalg.pinv(weight, rtol=tolerance) @ bias
+        origin = reference.derived(
+            "origin of the logits", lambda: -torch.linalg.pinv(weight, rtol=tolerance) @ bias
+        )
         shift = (moments.mean - origin)[:, None]
-        residual = _least(moments.total / reference.count, shift, head.width - dimension)
-        rows = reference.statistics.bank.features[:_ROWS].to(origin)
-        outside = torch.linalg.vector_norm((rows - origin) @ residual, dim=1).sum()
-        largest = torch.addmm(bias, rows, weight.T).amax(dim=1).sum()
+        ascending = reference.derived("directions about the origin", lambda: _ascending(reference, shift))
+        residual = ascending[:, : head.width - dimension]
+        outside, largest, length = torch.zeros(3, dtype=origin.dtype, device=origin.device)
+        for part in torch.split(reference.statistics.bank.features[:_ROWS], _PART):
+            rows = part.to(origin)
+            largest += torch.addmm(bias, rows, weight.T).amax(dim=1).sum()
+            away = rows - origin
+            outside += torch.linalg.vector_norm(away @ residual, dim=1).sum()
+            length += torch.linalg.vector_norm(away, dim=1).sum()
         # Fewer rows than principal directions leave nothing outside but rounding, which says nothing.
-        rounding = head.width * _EPSILON * torch.linalg.vector_norm(rows - origin, dim=1).sum()
+        rounding = head.width * _EPSILON * length
         alpha = largest / outside if outside > rounding else torch.zeros_like(outside)
         self.register_buffer("origin", origin)
         self.register_buffer("residual", residual.contiguous())
@@ -88,19 +98,19 @@ class ViM(Detector):
         return unresolved(scores, outside * _SHARE_LIMIT < length(apart) + self._reach)
 
 
-def _least(covariance: Tensor, shift: Tensor, count: int) -> Tensor:
-    """The ``count`` directions with the least second moment, Σ + s·sᵀ, for a covariance and a shift (D, 1).
+def _ascending(reference: Reference, shift: Tensor) -> Tensor:
+    """The directions of the second moment Σ + s·sᵀ, for the total covariance and a shift (D, 1); least first.
 
     A shift that dwarfs the spread would drown Σ in the rounding of s·sᵀ; a singular value decomposition of
     the two roots, one above the other, keeps the digits of both.
     """
+    covariance = total_covariance(reference)
     if not bool(shift.square().sum() > _DWARFED * covariance.trace()):
-        ascending: Tensor = torch.linalg.eigh(covariance + shift @ shift.T).eigenvectors
-    else:
-        variances, directions = torch.linalg.eigh(covariance)
-        roots = torch.cat([directions.T * variances.clamp_min(0).sqrt()[:, None], shift.T])
-        ascending = torch.linalg.svd(roots, full_matrices=False).Vh.flip(0).T
-    return ascending[:, :count]
+        return Axes.of(covariance + shift @ shift.T).directions
+    variances, directions = total_axes(reference)
+    roots = torch.cat([directions.T * variances.clamp_min(0).sqrt()[:, None], shift.T])
+    ascending: Tensor = torch.linalg.svd(roots, full_matrices=False).Vh.flip(0).T
+    return ascending
 
 
 def default_dimension(width: int) -> int:

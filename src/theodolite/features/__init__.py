@@ -4,6 +4,7 @@ from .cached import extract, open_features
 from .capture import Capture
 from .extraction import fill_store
 from .linear_probe import save_probe, train_probe
+from .run_log import RunLog
 from .settings import ExtractionProgress, ExtractionSettings, Running
 from .store import FeatureStore, StoreParts
 
@@ -12,6 +13,7 @@ __all__ = [
     "ExtractionProgress",
     "ExtractionSettings",
     "FeatureStore",
+    "RunLog",
     "Running",
     "StoreParts",
     "extract",

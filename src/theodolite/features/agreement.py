@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..core.arrays import as_float
 from ..reference.head import Head
 from .layers import Call
 
@@ -22,6 +23,15 @@ def agree(output: Tensor, logits: Tensor) -> bool:
         return False
     one, other = _exact(output), _exact(logits)
     return bool(((one - other).abs() <= _rounding(output, logits) * other.abs().max()).all())
+
+
+def same_features(one: Tensor, other: Tensor) -> bool:
+    """Whether two ways through one model give the same rows: half the digits of their precision agree, which
+    is far beyond what rounding does in many layers. NaN and infinity must stand at the same places."""
+    if one.shape != other.shape or not torch.equal(torch.isfinite(one), torch.isfinite(other)):
+        return False
+    first, second = (torch.nan_to_num(_exact(rows), posinf=0.0, neginf=0.0) for rows in (one, other))
+    return bool(((first - second).norm(dim=1) <= _unit(one, other) ** 0.5 * second.norm(dim=1)).all())
 
 
 def explain_head(head: Head, call: Call, logits: Tensor, layer: str) -> str | None:
@@ -51,10 +61,10 @@ def explain_head(head: Head, call: Call, logits: Tensor, layer: str) -> str | No
 
 def agree_on_the_class(head: Head, features: Tensor, logits: Tensor) -> bool:
     """Whether the largest logit of every row is what the head gives: O(N·D), for every batch."""
-    given, top = _exact(logits).max(dim=1)
-    rows = head.prepare(_exact(features))
+    given, top = as_float(logits).max(dim=1)
+    rows = head.prepare(as_float(features))
     products, bias = rows * head.weight[top].to(rows), head.bias[top].to(rows)
-    spread = (products.square().sum(dim=1) + bias.square() + given.square()).sqrt()
+    spread = torch.linalg.vector_norm(products, dim=1) + bias.abs() + given.abs()
     error = (products.sum(dim=1) + bias - given).abs()
     return bool((error <= _rounding(features, logits, head.weight) * spread).all())
 
@@ -107,12 +117,17 @@ def _exact(values: Tensor) -> Tensor:
 
 
 def _rounding(*tensors: Tensor) -> float:
-    """Rounding to allow, relative to the numbers, in the coarsest precision in play, with autocast."""
+    """Rounding to allow, relative to the numbers."""
+    unit = _unit(*tensors)
+    return unit * (_UNITS_HALF if unit > _HALF else _UNITS)
+
+
+def _unit(*tensors: Tensor) -> float:
+    """One unit of the coarsest precision in play, with autocast."""
     units = [torch.finfo(tensor.dtype).eps for tensor in tensors]
     device = tensors[-1].device.type
     if torch.is_autocast_enabled(device):
         units.append(torch.finfo(torch.get_autocast_dtype(device)).eps)
     if device == "cuda" and (torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32):
         units.append(2.0**-11)
-    unit = max(units)
-    return unit * (_UNITS_HALF if unit > _HALF else _UNITS)
+    return max(units)

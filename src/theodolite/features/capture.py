@@ -57,20 +57,30 @@ class Capture:
         assert self._head is not None
         return self._head
 
-    def __call__(self, inputs: Tensor, *, finite: bool = True) -> tuple[Tensor, Tensor]:
+    @property
+    def name(self) -> str:
+        """Dotted name of the layer that is listened to, whatever the head is."""
+        self._require_known()
+        return str(self._layer)
+
+    def __call__(
+        self, inputs: Tensor, *, finite: bool = True, run: Callable[[Tensor], object] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Features (N, D) and logits (N, C) of a batch; mode, hooks and gradients stay as they were.
 
         Rows that the model has no ``finite`` logits for are an error, or the caller's business. Threads that
-        share a model take turns: a hook hears every call of its layer.
+        share a model take turns: a hook hears every call of its layer. ``run`` runs the model, where it shall
+        not be called itself: one that was compiled.
         """
         layers = head_layers(self.model, self._layer)
         calls: dict[str, Call] = {}
         with _turn(self.model), untouched(self.model), _listening(layers, calls):
-            output = self.model(inputs)
+            output = (self.model if run is None else run)(inputs)
         logits = logits_of(output, len(inputs), finite=finite)
-        whole = torch.isfinite(logits).all(dim=1)
-        if not self._checked and (self._layer is None or bool(whole.any())):
-            self._settle(layers, *_rows_of(calls, logits, whole))
+        if not self._checked:
+            whole = torch.isfinite(logits).all(dim=1)
+            if self._layer is None or bool(whole.any()):
+                self._settle(layers, *_rows_of(calls, logits, whole))
         call = calls.get(str(self._layer))
         if call is None or len(call.features) != len(inputs):
             raise CaptureError(

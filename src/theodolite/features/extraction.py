@@ -1,18 +1,17 @@
 """The extraction loop: images through a model into a feature store.
 
 Batches never cross a shard, and a shard is always the same samples: a run that was interrupted computes the
-same batches as one that was not, so its shards have the same bytes. Memory holds one shard and a few batches,
-whatever the number of samples.
+same batches as one that was not, so its shards have the same bytes. Memory holds a few shards and batches,
+whatever the number of samples. Reading, the model and writing go on at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from ..core.errors import InputError
@@ -21,13 +20,16 @@ from ..data.digests import recomputing
 from ..data.left_out import warn_left_out
 from ..data.sampling import METHOD, sample_of
 from ..models import LoadedModel
+from .behind import behind
 from .capture import Capture
 from .checked import checked_capture
 from .device import choose_device
+from .forward import Forward
 from .listing import listed
-from .loading import ImageBatch, consecutive, default_workers, image_batches, living_workers
+from .loading import ImageBatch, consecutive, image_batches, living_workers, said_of_readers
 from .manifest import EXIF, NO_ORIENTATION, Recipe
-from .settings import ExtractionSettings, Running
+from .run_log import RunLog
+from .settings import ExtractionSettings
 from .store import FeatureStore
 from .writer import Rows, StoreWriter
 
@@ -49,9 +51,12 @@ def fill_store(
     ``progress`` gets samples done and in all.
     """
     settings = settings or ExtractionSettings()
+    log = settings.running.log or RunLog()
+    log.lap("model")
     capture = checked_capture(loaded, settings.layer, choose_device(settings.running.device))
     if len(source) == 0:
         raise InputError("the data holds no sample")
+    log.lap("head")
     chosen = sample_of(source, settings.limit, settings.seed)
     warn_left_out(chosen, name or "the data")
     with recomputing(settings.verify):
@@ -71,6 +76,7 @@ def fill_store(
         batch_size=settings.running.batch_size,
         contents=found.contents,
     )
+    log.lap("listing")
     if settings.repair:
         writer.restore_head(capture.head)
         writer.restore_contents(found.contents)
@@ -106,58 +112,47 @@ def _fill(
     progress: Callable[[int, int], None],
 ) -> None:
     """Extract what is not in the store yet, or damaged and to be repaired."""
-    samples, running = writer.manifest.recipe.samples, settings.running
+    samples = writer.manifest.recipe.samples
     shards = sorted({*(writer.damaged() if settings.repair else []), *writer.missing()})
     done = samples - sum(len(writer.samples(index)) for index in shards)
     progress(done, samples)
-    size = running.batch_size or writer.manifest.batch_size
+    size = settings.running.batch_size or writer.manifest.batch_size
+    layout = writer.channels_last(settings.running.channels_last)
+    running = replace(settings.running, channels_last=layout, batch_size=size)
+    forward = Forward(capture, running, samples=samples - done)
     plan = (batch for index in shards for batch in consecutive(writer.samples(index), size))
-    batches = stream(loaded, capture, source, plan, running, samples=samples - done)
-    for index in shards:
-        rows = Rows()
-        while rows.samples < len(writer.samples(index)):
-            _add(rows, *next(batches))
-            progress(done + rows.samples, samples)
-        writer.write(index, rows)
-        done += rows.samples
+    batches = stream(loaded, forward, source, plan)
+    with closing(batches), behind(writer.write) as write:
+        for index in shards:
+            rows = Rows()
+            while rows.samples < len(writer.samples(index)):
+                _add(rows, *next(batches))
+                progress(done + rows.samples, samples)
+            write(index, rows, forward.layout)
+            done += rows.samples
 
 
 def stream(
     loaded: LoadedModel,
-    capture: Capture,
+    forward: Forward,
     source: ImageSource,
     plan: Iterable[list[int]],
-    running: Running,
     *,
-    samples: int,
     finite: bool = True,
     turn: bool = True,
-) -> Iterator[tuple[Tensor | None, ImageBatch]]:
+) -> Generator[tuple[Tensor | None, ImageBatch], None, None]:
     """(features, batch) for every planned batch of samples; features are None where none could be read.
 
     Unless they are all ``finite``, they are an error where that is asked for; ``turn`` is as for
-    `image_batches`.
+    `image_batches`. The next batches are read while the model is busy with one.
     """
-    device = next(capture.model.parameters()).device
-    layout = torch.channels_last if running.channels_last else torch.contiguous_format
-    if running.channels_last:
-        capture.model.to(memory_format=layout)  # type: ignore[call-overload]
-    autocast = torch.autocast(device.type, torch.bfloat16) if running.autocast else nullcontext()
-    workers = default_workers(samples) if running.workers is None else running.workers
-    skip = running.skip_unreadable
-    for batch in image_batches(loaded, source, plan, workers=workers, skip_unreadable=skip, turn=turn):
-        features = None
-        if batch.images is not None:
-            try:
-                with autocast:
-                    images = batch.images.to(device, memory_format=layout)
-                    features, _ = capture(images, finite=finite)
-            except torch.OutOfMemoryError as error:
-                raise InputError(
-                    f"{len(batch.names)} images at a time are too many for the memory of {device}: "
-                    f"pass a smaller --batch-size"
-                ) from error
-        yield features, batch
+    workers, skip = forward.running.workers, forward.running.skip_unreadable
+    forward.log.readers = said_of_readers(workers, loaded, source)
+    batches = image_batches(loaded, source, plan, workers=workers, skip_unreadable=skip, turn=turn)
+    with closing(batches), forward.ready():
+        for batch in batches:
+            forward.log.lap("first pictures")
+            yield None if batch.images is None else forward(batch.images, finite=finite), batch
 
 
 def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:

@@ -1,4 +1,7 @@
-"""From samples on disk to batches a model takes: read, prepare and stack, here or in worker processes.
+"""From samples on disk to batches a model takes: read and prepare, ahead of the model.
+
+Threads of this process do it by default, or worker processes, or nobody: then the model waits for its
+pictures.
 
 A sample that cannot be read travels as a `Failure`, not as an exception: the reader decides whether to skip
 it, and the message arrives without the traceback of a worker.
@@ -6,9 +9,8 @@ it, and the message arrives without the traceback of a worker.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -18,14 +20,17 @@ from torch.utils.data import DataLoader, Dataset
 
 from ..core.errors import InputError, TheodoliteError, UnreadableImageError, WorkerError
 from ..data import ImageSource, Sample, as_picture
+from ..data.files import ImageFiles
 from ..data.orientation import orientation, upright
+from ..data.selection import files_of
 from ..models import LoadedModel
+from ..models.preprocess import Pixels, Rgb
+from .reading import AHEAD, cores, default_threads, read_ahead
 
 Item: TypeAlias = "Prepared | Failure"
 
-# Below this many samples, starting worker processes takes longer than they save.
-_WORTH_WORKERS = 2_000
-_MOST_WORKERS = 8
+# Where nothing is kept, a small first batch has the first verdict out before a whole one is read.
+FIRST_BATCH = 8
 
 
 @dataclass(frozen=True)
@@ -92,29 +97,42 @@ def image_batches(
     source: ImageSource,
     plan: Iterable[list[int]],
     *,
-    workers: int = 0,
+    workers: int | None = 0,
     skip_unreadable: bool = False,
     turn: bool = True,
-) -> Iterator[ImageBatch]:
+) -> Generator[ImageBatch, None, None]:
     """The planned batches, in order; an unreadable sample is an error unless it shall be skipped.
 
-    ``turn`` makes pictures upright as their EXIF orientation says; otherwise they are taken as stored.
+    ``workers`` are processes; None are threads, as many as `reading_threads` says. ``turn`` makes pictures
+    upright as their EXIF orientation says; otherwise they are taken as stored.
     """
-    loader = DataLoader(
-        _Prepared(source, loaded, turn),
-        batch_sampler=plan,
-        num_workers=workers,
-        collate_fn=_stack,
-        prefetch_factor=4 if workers else None,
-    )
-    for batch in _received(loader):
-        for failure in batch.failures:
-            if not (skip_unreadable and isinstance(failure.error, UnreadableImageError)):
-                raise failure.error
-        yield batch
+    prepared = _Prepared(source, loaded, turn)
+    if workers is None:
+        threads = reading_threads(loaded, source)
+        batches = _stacked(read_ahead(prepared.__getitem__, plan, threads=threads))
+    else:
+        loader = DataLoader(
+            prepared,
+            batch_sampler=plan,
+            num_workers=workers,
+            collate_fn=_stack,
+            prefetch_factor=AHEAD if workers else None,
+        )
+        batches = _received(loader)
+    with closing(batches):
+        for batch in batches:
+            for failure in batch.failures:
+                if not (skip_unreadable and isinstance(failure.error, UnreadableImageError)):
+                    raise failure.error
+            yield batch
 
 
-def _received(loader: DataLoader[Item]) -> Iterator[ImageBatch]:
+def _stacked(batches: Generator[list[Item], None, None]) -> Generator[ImageBatch, None, None]:
+    with closing(batches):
+        yield from map(_stack, batches)
+
+
+def _received(loader: DataLoader[Item]) -> Generator[ImageBatch, None, None]:
     """The batches of a loader, whose processes end with this: torch would raise the death of one that is
     left to itself in whatever runs then."""
     batches = iter(loader)
@@ -147,23 +165,37 @@ def _died(error: Exception) -> WorkerError:
     reason = " ".join(str(error).split())[:160] or type(error).__name__
     return WorkerError(
         f"a process that reads pictures has died ({reason}): most often the memory ran out. Remedy: run "
-        f"the same command with fewer --workers (0 reads in this process) or a smaller --batch-size; "
+        f"the same command with fewer --workers (none: threads of this process) or a smaller --batch-size; "
         f"what was written before is kept"
     )
 
 
-def consecutive(samples: range, size: int) -> Iterator[list[int]]:
-    """Batches of at most ``size`` neighbours."""
+def consecutive(samples: range, size: int, *, first: int | None = None) -> Iterator[list[int]]:
+    """Batches of at most ``size`` neighbours, the ``first`` one smaller where that is asked for."""
     if size < 1:
         raise InputError(f"batch size must be at least 1, got {size}")
-    for start in range(samples.start, samples.stop, size):
-        yield list(range(start, min(start + size, samples.stop)))
+    start = samples.start
+    while start < samples.stop:
+        stop = min(start + (size if first is None else min(first, size)), samples.stop)
+        yield list(range(start, stop))
+        start, first = stop, None
 
 
-def default_workers(samples: int) -> int:
-    """Worker processes where they pay: many samples, and cores to spare beside the model's own threads."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 0 if samples < _WORTH_WORKERS or cores <= 2 else min(_MOST_WORKERS, cores // 2)
+def reading_threads(loaded: LoadedModel, source: ImageSource) -> int:
+    """Threads that read pictures by default: half of the cores, at most 8, at least one.
+
+    One alone where code of others reads or prepares them: it need not bear several at once.
+    """
+    ours = isinstance(loaded.preprocess, Pixels | Rgb) and isinstance(files_of(source), ImageFiles)
+    return default_threads() if ours else 1
+
+
+def said_of_readers(workers: int | None, loaded: LoadedModel, source: ImageSource) -> str:
+    """What reads the pictures, in words."""
+    if workers is not None:
+        return f"{workers} processes read" if workers else "no readers beside the model"
+    threads = reading_threads(loaded, source)
+    return f"{threads} thread{'s read' if threads > 1 else ' reads'} ahead ({cores()} cores)"
 
 
 def _stack(items: list[Item]) -> ImageBatch:

@@ -24,6 +24,8 @@ DTYPES = ("float32", "float16")
 # Which way up pictures were looked at: as their EXIF orientation says, or as arrays, which have none. None is
 # the way of 0.1.0, as they are stored.
 EXIF, NO_ORIENTATION = "exif", "none"
+# The layout of a store whose shards were not all computed in the same one.
+MIXED = "mixed"
 # Parts of a recipe that 0.1.0 did not know, with the values that mean what it did.
 _LATER: dict[str, tuple[str | None, ...]] = {"sample": (None,), "orientation": (None, NO_ORIENTATION)}
 
@@ -87,7 +89,8 @@ class Manifest:
     """The content of ``manifest.json``. Nothing in it depends on when or how often a run was interrupted.
 
     ``class_names`` are the model's, ``folders`` those that the labels of the data number; ``contents`` is the
-    checksum of the samples' digests (None in a store of 0.1.0, which has none).
+    checksum of the samples' digests (None in a store of 0.1.0, which has none). ``layout`` is how pictures
+    lay in memory on their way through the model, which decides the last digits and nothing else.
     """
 
     recipe: Recipe
@@ -101,6 +104,7 @@ class Manifest:
     class_names: tuple[str, ...] | None = None
     folders: tuple[str, ...] | None = None
     contents: str | None = None
+    layout: str | None = None
     shards: tuple[ShardRecord, ...] = field(default=())
 
     @property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from ..data.sampling import SEED
+from .run_log import RunLog
 from .writer import SHARD_ROWS
 
 
@@ -15,17 +16,21 @@ from .writer import SHARD_ROWS
 class Running:
     """How to run a model; nothing here decides what the features are, except `autocast`.
 
-    ``device`` is ``auto``, ``cpu`` or ``cuda``; ``workers`` are processes that read pictures (None: by the
-    cores), ``batch_size`` pictures a forward pass. A picture that cannot be read is an error, unless such are
-    to be skipped.
+    ``device`` is ``auto``, ``cpu`` or ``cuda``; ``workers`` are processes that read pictures (None: threads
+    of this process, by the cores; 0: none, the model waits for them), ``batch_size`` pictures a forward pass.
+    A picture that cannot be read is an error, unless such are to be skipped. ``channels_last`` is how
+    pictures lie in memory, which decides the last digits (None: the faster way, measured on the first ones),
+    ``compile`` has torch compile the model. What a run chose is written into its ``log``.
     """
 
     device: str = "auto"
     workers: int | None = None
     autocast: bool = False
-    channels_last: bool = False
+    channels_last: bool | None = None
     skip_unreadable: bool = False
     batch_size: int | None = None
+    compile: bool = False
+    log: RunLog | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ class FeatureStore:
             raise damaged_error(self.path, absent)
         self.head = self._read_head()
         self._checked: dict[int, _Identity] = {}
+        self._ids: dict[int, Tensor] = {}
 
     @property
     def key(self) -> str:
@@ -154,6 +155,7 @@ class FeatureStore:
             if identity is None or not self._sound(index):
                 raise damaged_error(self.path, [index])
             self._checked[index] = identity
+            self._ids.pop(index, None)
         tensors, description = read_tensors(path, SHARD_FORMAT, sealed=False)
         names = from_plain(tuple[str, ...], description.get("names"), f"{path}: names")
         features, labels = tensors.get("features"), tensors.get("labels")
@@ -167,8 +169,10 @@ class FeatureStore:
             or len(names) != shape[0]
         ):
             raise FormatError(f"{path} is damaged: it holds no label and name for each row. {REPAIR}")
-        ids = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
-        return Shard(features, labels, ids, names)
+        # To number the names takes longer than to read the rows: once for all passes.
+        if index not in self._ids:
+            self._ids[index] = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
+        return Shard(features, labels, self._ids[index].clone(), names)
 
     def names(self) -> Iterator[str]:
         """The samples' own ids, in the order of the rows."""

@@ -20,7 +20,8 @@ from ..core.errors import InputError, StorageError
 from ..core.files import tensor_bytes, write_bytes
 from ..core.plain import JsonObject
 from ..reference.head import Head
-from .manifest import FILE, Manifest, Recipe, ShardRecord, shard_name
+from .layout import CHANNELS_LAST, CONTIGUOUS
+from .manifest import FILE, MIXED, Manifest, Recipe, ShardRecord, shard_name
 from .store import (
     CONTENTS_FILE,
     CONTENTS_FORMAT,
@@ -138,10 +139,22 @@ class StoreWriter:
         start = index * self.manifest.shard_rows
         return range(start, min(start + self.manifest.shard_rows, self.manifest.recipe.samples))
 
-    def write(self, index: int, rows: Rows) -> None:
-        """Put a shard on disk, then name it in the manifest."""
+    def channels_last(self, asked: bool | None) -> bool | None:
+        """The layout to go on in: as ``asked``, else that of the shards so far; None where it is open."""
+        if asked is not None or not self.manifest.shards:
+            return asked
+        # A store without a word on it was most likely written as 0.1.0 did.
+        known = {CHANNELS_LAST: True, CONTIGUOUS: False, MIXED: None, None: False}
+        return known[self.manifest.layout]
+
+    def write(self, index: int, rows: Rows, layout: str | None = None) -> None:
+        """Put a shard on disk, then name it in the manifest, with the ``layout`` the model ran in."""
         content, record = _shard_bytes(index, rows, self.manifest)
         write_bytes(self.folder / shard_name(index), content)
+        so_far = self.manifest.layout or (None if not self.manifest.shards else CONTIGUOUS)
+        if layout is not None:
+            layout = layout if so_far in (None, layout) else MIXED
+            self.manifest = replace(self.manifest, layout=layout)
         self.manifest = self.manifest.with_shard(index, record)
         self.manifest.write(self.folder)
 

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.graphs import recording
 from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from .boundaries import Margins
-from .deviation import away, squared_length
+from .deviation import away, length
 from .inner_product import Mahalanobis
 from .triangle import signed_distances, squared_distances
 
@@ -85,12 +86,14 @@ class Stations:
         self._first = points[0]
         self.logits = torch.addmm(head.bias.to(points), points, head.weight.to(points).T)
         self.squares = points.square().sum(dim=1)
+        self._copies: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor, Tensor]] = {}
 
     def stands(self, features: Tensor, margins: Margins) -> Iterator[Stand]:
         """The view from each centre in turn: one, but for the sums over several centres."""
-        logits, squares, own = self.logits.to(features), self.squares.to(features), margins.predicted
+        points, logits, squares = self._for(features)
+        own = margins.predicted
         if self.centre == "predicted":
-            norm = self._squared_norm(features, self.points.to(features).index_select(0, own))
+            norm = self._squared_norm(features, points.index_select(0, own))
             mine, others = logits.diagonal()[own, None], logits.index_select(0, own)
             yield Stand(signed_distances(mine, others, margins.reciprocal), norm, squares[own, None])
         elif self.centre == "target":
@@ -98,17 +101,30 @@ class Stations:
             mine, others = logits.T.index_select(0, own), logits.diagonal()[None]
             yield Stand(signed_distances(mine, others, margins.reciprocal), norm, squares[None])
         else:
-            norms = self._squared_norms(features)
+            norms = self._squared_norms(features, points)
             for seen, norm, square in zip(logits.unbind(), norms, squares.unbind(), strict=True):
                 yield Stand(signed_distances(seen[own, None], seen[None], margins.reciprocal), norm, square)
 
-    def _squared_norms(self, features: Tensor) -> Iterator[Tensor]:
+    def _for(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Centres, their logits and their squares in the precision and on the device of the features."""
+        if recording():
+            return self.points.to(features), self.logits.to(features), self.squares.to(features)
+        key = (features.dtype, features.device)
+        if key not in self._copies:
+            self._copies[key] = (
+                self.points.to(features),
+                self.logits.to(features),
+                self.squares.to(features),
+            )
+        return self._copies[key]
+
+    def _squared_norms(self, features: Tensor, points: Tensor) -> Iterator[Tensor]:
         """‖z − μ_k‖² in the metric from each centre in turn; rows are whitened once for all of them."""
-        if not self.several:
-            apart = away(features, self._first)
-            return iter([squared_length(apart if self.metric is None else self.metric.coordinates(apart))])
         if self.metric is None:
-            return (self._squared_norm(features, point) for point in self.points.to(features).unbind())
+            return (self._squared_norm(features, point) for point in points.unbind())
+        if not self.several:
+            apart = self.metric.coordinates(away(features, self._first))
+            return iter([length(apart)[:, None].square()])
         return iter(self._squared_distances(features).T[:, :, None].unbind())
 
     def _squared_norm(self, features: Tensor, centre: Tensor) -> Tensor:
@@ -116,7 +132,8 @@ class Stations:
         apart = torch.sub(features, centre)
         if self.metric is not None:
             apart = self.metric.coordinates(apart)
-        return apart.square_().sum(dim=1, keepdim=True)
+        norm: Tensor = torch.linalg.vector_norm(apart, dim=1, keepdim=True)
+        return norm.square()
 
     def _squared_distances(self, features: Tensor) -> Tensor:
         """‖z − μ_k‖² in the metric for every centre, (n, K)."""

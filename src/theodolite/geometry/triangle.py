@@ -10,7 +10,7 @@ plane spanned by the boundary's normal and the part of z − μ within the bound
 
 Seen from μ the feature stands at (a, h) and its projection at (−e, h). The angle between them is
 
-    θ = atan2(h·d, h² − a·e)
+    θ = atan2(h·d, h² − a·e),   h² − a·e = ‖z − μ‖² − a·d
 
 which stays exact for tiny angles, where the arccos of a cosine near 1 loses every digit.
 
@@ -26,8 +26,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-from ..core.graphs import recording
 
 # Below this share of ‖w_p‖² + ‖w_c‖² the Gram matrix has lost half of float64's digits to cancellation.
 _CANCELLED = 1e-8
@@ -90,31 +88,24 @@ class Triangle(NamedTuple):
         return torch.atan2(self.cross, self.dot)
 
     def largest_angle(self) -> Tensor:
-        """max_c θ as (N,): compares cotangents, which fall as θ grows, and takes one atan2 a row."""
+        """max_c θ as (N,): compares cotangents, which fall as θ grows, and takes one atan2 a row.
+
+        Where the feature or its projection falls on the centre the pair has no angle, and its cotangent is
+        0/0. In float64 it is left out; in float32 the row's result is NaN, for whoever looks again.
+        """
         cotangents = self.dot / self.cross
-        if recording():
-            smallest = _defined(cotangents).amin(dim=1)
-        else:
-            smallest = cotangents.amin(dim=1)
-            undefined = torch.isnan(smallest)
-            if bool(undefined.any()):
-                smallest[undefined] = _defined(cotangents[undefined]).amin(dim=1)
+        if cotangents.dtype == torch.float64:
+            cotangents = cotangents.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
+        smallest = cotangents.amin(dim=1)
         return torch.atan2(torch.ones_like(smallest), smallest)
-
-
-def _defined(cotangents: Tensor) -> Tensor:
-    """Without 0/0, where the feature or its projection falls on the centre: such a pair has no angle."""
-    return cotangents.nan_to_num(nan=torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
 
 def triangle(distance: Tensor, centre_distance: Tensor, squared_norm: Tensor) -> Triangle:
     """The triangle (μ, z, z_db) from d, e and ‖z − μ‖²."""
     along = distance - centre_distance
+    dot = torch.addcmul(squared_norm, along, distance, value=-1)
     within = torch.addcmul(squared_norm, along, along, value=-1).clamp_min_(0)
-    height = within.sqrt()
-    # In place but in a graph, where a compiler would round the in-place form in another way.
-    subtract = within.addcmul if recording() else within.addcmul_
-    dot = subtract(along, centre_distance, value=-1)
+    height = within.sqrt_()
     return Triangle(height * distance, dot, height)
 
 
@@ -153,8 +144,8 @@ def distance_ratio(distance: Tensor, squared_norm: Tensor) -> Tensor:
 
 def over_norm(values: Tensor, norm: Tensor) -> Tensor:
     """values / norm; 0 where the norm is 0, and NaN where it overflowed: a quotient of 0 would hide that."""
-    ratio = torch.where(norm > 0, values / norm, torch.zeros_like(norm))
-    return torch.where(torch.isinf(norm), torch.full_like(norm, torch.nan), ratio)
+    ratio = torch.where(norm > 0, values / norm, 0.0)
+    return ratio.masked_fill(torch.isinf(norm), torch.nan)
 
 
 def squared_distances(rows: Tensor, points: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from .calibration import Calibration
 
 _ERRORS = 0.02
 _LEVEL = 0.01
+_TILE = 1024
 _REMEDY = (
     "If it was, new data scores lower, and more of it is flagged than promised: pass data it has not seen as "
     "calibration= (--calibration-data)"
@@ -90,13 +91,18 @@ def calibrate(
     at_least = _checked_minimum(per_class, head)
     scores, predicted, labelled, right = [], [], 0, 0
     for rows, labels, _ in batches(data, None, None, head):
-        scores.append(detector.score(rows).cpu())
-        if head is None:
-            continue
-        predicted.append(head(rows).argmax(dim=1).cpu())
-        if labels is not None:
+        answers = []
+        for tile in torch.split(rows, _TILE):
+            # One product with the head for class and score, as in a verdict; an overflow is not passed on.
+            logits = None if head is None else head(tile)
+            shared = logits is not None and bool(torch.isfinite(logits.sum()))
+            scores.append(detector.score(tile, logits if shared else None).cpu())
+            if logits is not None:
+                answers.append(logits.argmax(dim=1).cpu())
+        predicted += answers
+        if labels is not None and answers:
             labelled += len(labels)
-            right += int((predicted[-1] == labels.cpu()).sum())
+            right += int((torch.cat(answers) == labels.cpu()).sum())
     if not scores:
         raise InputError("no sample was held out for calibration: pass more data or calibration=")
     known = Calibrated(own_share, sum(map(len, scores)), labelled, right)

@@ -118,7 +118,7 @@ class Calibration(nn.Module):
     def comparable(self, scores: Tensor) -> Tensor:
         """Scores in float64, with no more digits than the calibration scores were computed in."""
         values = scores.to(torch.float64)
-        return _in_single(values) if self._single else values
+        return _in_single(values) if self._single and scores.dtype == torch.float64 else values
 
     def forward(self, standing: Standing) -> Tensor:
         """p-values in float64; NaN for a score that is NaN."""

@@ -8,16 +8,16 @@ are stored and are recorded together: a graph of `torch.jit.trace`, `torch.expor
 from __future__ import annotations
 
 import copy
+import math
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from ..core.arrays import as_float, require_finite
+from ..core.arrays import as_float, row_maxima
 from ..core.errors import InputError
 from ..core.graphs import fixed
 from ..detectors import Detector
-from ..detectors._precision import require_scores
 from ..reference.head import Head, Move, keeping_precision
 from .by_class import ClassCalibration
 from .calibration import Calibration
@@ -78,21 +78,24 @@ class Judge(nn.Module):
             self.calibration.require_rate(false_alarm_rate)
             rate = torch.full_like(rate, false_alarm_rate)
         rows = self.detector._checked(features)
-        if not flag:
-            require_finite(rows, "features")
-        given = [None] * -(-len(rows) // _TILE) if logits is None else torch.split(logits, _TILE)
-        tiles = zip(torch.split(rows, _TILE), given, strict=True)
-        judged = [self._judge_tile(tile, own, flag=flag) for tile, own in tiles]
-        predicted, scores = (torch.cat(parts) for parts in zip(*judged, strict=True))
-        if not flag:
-            require_scores(scores, self.detector._name)
+        judged = []
+        for start in range(0, len(rows), _TILE):
+            part = slice(start, start + _TILE)
+            given = None if logits is None else logits[part]
+            judged.append(self._judge_tile(rows[part], given, start, flag=flag))
+        predicted, scores = (_joined(parts) for parts in zip(*judged, strict=True))
         return self._verdicts(predicted, scores, rate)
 
-    def _judge_tile(self, tile: Tensor, given: Tensor | None, *, flag: bool) -> tuple[Tensor, Tensor]:
+    def _judge_tile(
+        self, tile: Tensor, given: Tensor | None, first_row: int, *, flag: bool
+    ) -> tuple[Tensor, Tensor]:
         """Classes and scores from one product with the head, unless it overflows or the score shapes it."""
         logits = self._logits(tile) if given is None else given
         shared = None if self.detector.shaping is not None or not _finite(logits) else logits
-        scores = self._finite_scores(tile, shared) if flag else self.detector._scores(tile, shared)
+        if flag:
+            scores = self._finite_scores(tile, shared)
+        else:
+            scores = self.detector._scores(tile, shared, first_row=first_row)
         return _classes(tile, logits), scores
 
     def graph(self, features: Tensor, rate: Tensor | None = None) -> Verdicts:
@@ -122,12 +125,14 @@ class Judge(nn.Module):
 
     def _finite_scores(self, rows: Tensor, logits: Tensor | None) -> Tensor:
         """Scores of the rows that are finite, as if they were alone; NaN for the others."""
+        if _finite(rows):
+            return self.detector._scores(rows, logits, refuse=False)
         whole = torch.isfinite(rows).all(dim=1)
         if bool(whole.all()):
-            return self.detector._scores(rows, logits)
+            return self.detector._scores(rows, logits, refuse=False)
         scores = torch.full((len(rows),), torch.nan, dtype=as_float(rows[:0]).dtype, device=rows.device)
         if bool(whole.any()):
-            scores[whole] = self.detector._scores(rows[whole], None)
+            scores[whole] = self.detector._scores(rows[whole], None, refuse=False)
         return scores
 
     def _apply(self, fn: Move, recurse: bool = True) -> Self:
@@ -138,15 +143,20 @@ class Judge(nn.Module):
         return self
 
 
-def _finite(logits: Tensor | None) -> bool:
-    return logits is not None and bool(torch.isfinite(logits.sum()))
+def _finite(numbers: Tensor | None) -> bool:
+    """Whether numbers are finite, and so is their sum."""
+    return numbers is not None and math.isfinite(float(numbers.sum()))
+
+
+def _joined(parts: tuple[Tensor, ...]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _classes(features: Tensor, logits: Tensor | None) -> Tensor:
     """The class of every row; none where there is no head."""
     if logits is None:
         return torch.full_like(features[:, 0], NO_CLASS, dtype=torch.int64)
-    return logits.argmax(dim=1)
+    return row_maxima(logits)[1]
 
 
 def _require_classes(calibration: Calibration, head: Head | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, cast
@@ -190,9 +191,10 @@ class ModelJudge(Judge):
         capture = self._own_capture(model)
         first = capture is not self._capture
         features, logits = capture(images, finite=finite)
-        whole = torch.isfinite(logits).all(dim=1)
-        if bool(whole.any()):
-            check = self._checked_first if first else self._checked_again
+        check = self._checked_first if first else self._checked_again
+        if math.isfinite(float(logits.sum())):
+            check(capture, features, logits)
+        elif bool((whole := torch.isfinite(logits).all(dim=1)).any()):
             check(capture, features[whole], logits[whole])
         exact = logits.dtype == features.dtype == as_float(features[:0]).dtype
         return features, logits if exact and self.head is not None else None

@@ -15,14 +15,15 @@ from ..data.files import ImageFiles
 from ..data.left_out import warn_left_out
 from ..data.pictures import is_picture
 from ..data.sampling import check_limit, sample_of, sampled_rows
-from ..data.selection import Selection
+from ..data.selection import files_of
 from ..features.arrays import FeatureArray, open_array
-from ..features.capture import Capture
 from ..features.checked import checked_capture
 from ..features.device import choose_device
 from ..features.extraction import stream
 from ..features.folders import HOLDS_PICTURES, feature_sets, holds_features, is_feature_folder
-from ..features.loading import consecutive, living_workers
+from ..features.forward import Forward
+from ..features.loading import FIRST_BATCH, consecutive, living_workers
+from ..features.run_log import RunLog
 from ..features.settings import Running
 from ..features.store import FeatureStore, is_store
 from ..features.writer import BATCH_SIZE
@@ -70,9 +71,10 @@ class PathReader:
         self.kind = kind
         self.limit = limit
         self.running = running or Running()
+        self.log = self.running.log or RunLog()
         self.finite = finite
         self.total = 0
-        self._known: tuple[LoadedModel, Capture] | None = None
+        self._known: tuple[LoadedModel, Forward] | None = None
         self._tilted: list[str] = []
         self._width: int | None = None
         self._head: Head | None = None
@@ -120,6 +122,7 @@ class PathReader:
             for names, features, unread in self.read(paths):
                 rows = [] if features is None else path_verdicts(names, judge(features), class_name)
                 rows += map(unreadable, unread)
+                self.log.lap("first verdict")
                 done += len(rows)
                 progress(done, self.total)
                 yield rows
@@ -154,41 +157,35 @@ class PathReader:
                 yield PathBatch([names[place] for place in places], features[places], ())
 
     def _of_pictures(self, source: ImageSource) -> Iterator[PathBatch]:
-        loaded, capture = self._model()
         source = sample_of(source, self.limit)
+        loaded, forward = self._model(len(source))
         self.total += len(source)
-        plan = consecutive(range(len(source)), self.running.batch_size or BATCH_SIZE)
+        size, first = self.running.batch_size or BATCH_SIZE, None if self.running.batch_size else FIRST_BATCH
+        plan = consecutive(range(len(source)), size, first=first)
         turn = self.provenance is not None and self.provenance.turns
-        batches = stream(
-            loaded,
-            capture,
-            source,
-            plan,
-            self.running,
-            samples=len(source),
-            finite=self.finite,
-            turn=turn,
-        )
+        batches = stream(loaded, forward, source, plan, finite=self.finite, turn=turn)
         for features, batch in batches:
             unread = [failure.name for failure in batch.failures]
             rows = None if features is None else features.cpu()
             self._tilted += () if turn else batch.tilted
             yield PathBatch(_as_openable(batch.names, source), rows, unread)
 
-    def _model(self) -> tuple[LoadedModel, Capture]:
-        """The model and its checked head, once for all paths."""
+    def _model(self, samples: int) -> tuple[LoadedModel, Forward]:
+        """The model with its checked head, once for all paths; ``samples`` are those of the first one."""
         if self._known is None:
+            self.log.lap("listing")
             loaded, known = self.model(), self.provenance or self._origin
             layer = None if known is None else known.layer
             capture = checked_capture(loaded, layer, choose_device(self.running.device))
             require_like_head(self._head, capture.head, loaded.spec)
-            self._known = loaded, capture
+            self._known = loaded, Forward(capture, self.running, samples=samples)
+            self.log.lap("model")
         return self._known
 
 
 def _as_openable(names: Sequence[str], source: ImageSource) -> Sequence[str]:
     """Paths as they can be opened, where the samples are files below a folder."""
-    files = source.source if isinstance(source, Selection) else source
+    files = files_of(source)
     if not isinstance(files, ImageFiles):
         return names
     return [str(files.root / name) for name in names]

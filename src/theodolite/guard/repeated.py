@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -171,9 +172,13 @@ class _Keys:
 
 def _hashed(rows: Tensor) -> Tensor:
     """64 bits a row: its numbers, as many at a time as fill 64 bits, under random odd factors."""
-    packed = _KEY_BYTES // rows.element_size()
-    whole = pad(rows + 0.0, (0, -rows.shape[1] % packed))  # plus zero: there are two zeros
-    bits = whole.contiguous().view(torch.int64)
+    missing = -rows.shape[1] % (_KEY_BYTES // rows.element_size())
+    whole = rows + 0.0  # there are two zeros
+    bits = (pad(whole, (0, missing)) if missing else whole).contiguous().view(torch.int64)
+    return (bits >> 29).bitwise_xor_(bits).mul_(_factors(bits.shape[1])).sum(dim=1)
+
+
+@lru_cache(maxsize=8)
+def _factors(count: int) -> Tensor:
     generator = torch.Generator().manual_seed(_SEED)
-    factors = torch.randint(-(2**62), 2**62, (bits.shape[1],), generator=generator) * 2 + 1
-    return (bits >> 29).bitwise_xor_(bits).mul_(factors).sum(dim=1)
+    return torch.randint(-(2**62), 2**62, (count,), generator=generator) * 2 + 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from ..core.compat import import_torchvision
@@ -16,6 +18,24 @@ _LARGEST = 2**24
 @cache
 def imagenet_names() -> tuple[str, ...] | None:
     """The 1000 class names in the usual order; None where neither timm nor torchvision is installed."""
+    return _names_in_files() or _names_of_packages()
+
+
+def _names_in_files() -> tuple[str, ...] | None:
+    """The names as timm keeps them in two files: to import timm and torchvision for them takes seconds."""
+    try:
+        found = find_spec("timm")
+        folder = Path(str(found and found.origin)).parent / "data" / "_info"
+        synsets = (folder / "imagenet_synsets.txt").read_text(encoding="utf-8").splitlines()
+        with (folder / "imagenet_synset_to_lemma.txt").open(encoding="utf-8", newline="") as file:
+            lemmas = {row[0]: row[1] for row in csv.reader(file, delimiter="\t") if len(row) == 2}
+        names = tuple(lemmas[synset] for synset in synsets)
+    except (OSError, ValueError, KeyError, csv.Error):
+        return None
+    return names if len(names) == IMAGENET_CLASSES else None
+
+
+def _names_of_packages() -> tuple[str, ...] | None:
     try:
         import_torchvision()
     except MissingExtraError:

@@ -26,7 +26,7 @@ class Rgb:
     transform: Callable[[Image.Image], Tensor]
 
     def __call__(self, image: Image.Image) -> Tensor:
-        return self.transform(image.convert("RGB"))
+        return self.transform(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,15 @@ class Pixels:
     interpolation: str = "bilinear"
 
     def __call__(self, image: Image.Image) -> Tensor:
-        picture = self.fitted(image.convert(_MODES[len(self.mean)]))
-        pixels = np.asarray(picture, dtype=np.float32).reshape(self.size, self.size, len(self.mean))
-        values = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1) / 255))
-        return (values - torch.tensor(self.mean)[:, None, None]) / torch.tensor(self.std)[:, None, None]
+        mode = _MODES[len(self.mean)]
+        picture = self.fitted(image if image.mode == mode else image.convert(mode))
+        pixels = np.asarray(picture).reshape(self.size, self.size, len(self.mean))
+        # By NumPy: pictures are prepared in threads, and each would bring a team of torch's own threads.
+        values = np.ascontiguousarray(pixels.transpose(2, 0, 1)).astype(np.float32)
+        values /= 255
+        values -= np.asarray(self.mean, dtype=np.float32)[:, None, None]
+        values /= np.asarray(self.std, dtype=np.float32)[:, None, None]
+        return torch.from_numpy(values)
 
     @property
     def input_shape(self) -> tuple[int, int, int]:

@@ -16,6 +16,7 @@ from ..benchmarks.protocols import Protocol, ProtocolSet, find_protocol, protoco
 from ..benchmarks.runner import run
 from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec, Option, Settings, parse_spec
+from ..features.settings import Running
 from ..models import find_backbone, weights_present
 from ._figure_registry import paper_figures
 from .experiments import Context, Experiment, Produced, experiments
@@ -125,7 +126,8 @@ def run_item(item: Item, context: Context) -> Produced:
     pairs = item.runnable(context.root)
     for name in dict.fromkeys(name for name, _ in pairs):
         chosen = protocol(name)
-        extraction = Extraction(chosen, context.cache, context.root, say=context.say)
+        running = Running(channels_last=False)  # results are compared to the last digit
+        extraction = Extraction(chosen, context.cache, context.root, running, say=context.say)
         subjects = [extraction.subject(_alias(backbone)) for where, backbone in pairs if where == name]
         result = run(
             subjects,

@@ -28,8 +28,10 @@ Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike | None, ...] | list[Ar
 
 Derived = TypeVar("Derived")
 
-# Entries of a batch cut from an array: small enough that its float64 copy stays below 40 MiB.
-_BATCH_ENTRIES = 2**22
+# Entries of a batch cut from an array: 32 MiB of float32, so that a view's own copy of it stays small.
+_BATCH_ENTRIES = 2**23
+# Rows whose logits are there at the same time.
+_ANSWERED_AT_ONCE = 1024
 # Classes that labels may number where no head says how many there are.
 _MOST_CLASSES = 1_000_000
 
@@ -122,29 +124,46 @@ def collect_views(
 ) -> list[Reference]:
     """One pass over the data for several views of it: a reference each."""
     gathered: list[Statistics] = []
-    for batch, batch_labels, batch_ids in batches(features, labels, ids, head):
+    first_row = 0
+    for batch, batch_labels, batch_ids in batches(features, labels, ids, head, finite=False):
         prepared = batch if head is None else head.prepare(batch)
         if not gathered:
             classes = None if head is None else head.classes
             gathered = [
                 Statistics(view.needs, batch.shape[1], classes=classes, seed=view.seed) for view in views
             ]
+        finite = False
         for view, statistics in zip(views, gathered, strict=True):
+            if view.key != PLAIN and not finite:
+                require_finite(batch, "features", first_row)  # a view may hide what is not a number
+                finite = True
             if view.needs.anything:
                 rows = view.apply(prepared)
                 predicted = None
                 if view.needs.class_accuracy and head is not None:
-                    predicted = head.logits(rows).argmax(dim=1)
-                statistics.update(rows, batch_labels, batch_ids, predicted)
+                    parts = torch.split(rows, _ANSWERED_AT_ONCE)
+                    predicted = torch.cat([head.logits(part).argmax(dim=1) for part in parts])
+                finite = statistics.update(rows, batch_labels, batch_ids, predicted) or finite
+        if not finite:
+            require_finite(batch, "features", first_row)
+        first_row += len(batch)
     if not gathered:
         raise InputError("features are empty: the iterable gave no batch")
     return [Reference(head, part, view.key) for view, part in zip(views, gathered, strict=True)]
 
 
 def batches(
-    features: ArrayLike | Batches, labels: ArrayLike | None, ids: ArrayLike | None, head: Head | None
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None,
+    ids: ArrayLike | None,
+    head: Head | None,
+    *,
+    finite: bool = True,
 ) -> Iterator[Batch]:
-    """Validated float batches with optional labels and ids, from arrays or from an iterable of batches."""
+    """Validated float batches with optional labels and ids, from arrays or from an iterable of batches.
+
+    With ``finite=False`` the caller sees to it that rows with NaN or infinity are refused.
+    """
     width = head.width if head is not None else None
     classes = head.classes if head is not None else _MOST_CLASSES
     first_row = 0
@@ -153,7 +172,8 @@ def batches(
         batch = as_float(as_matrix(raw, "features", width, expected))
         if width is None:
             width = batch.shape[1]
-        require_finite(batch, "features", first_row)
+        if finite:
+            require_finite(batch, "features", first_row)
         batch_labels = None if raw_labels is None else as_labels(raw_labels, len(batch), classes)
         batch_ids = None if raw_ids is None else as_tensor(raw_ids, "ids").to(torch.int64)
         if batch_ids is not None and batch_ids.shape != (len(batch),):

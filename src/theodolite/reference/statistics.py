@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from .bank import ALL_ROWS, Bank
+from .moments import Moments
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Needs:
         return self.class_means or self.class_spread or self.class_accuracy
 
     @property
+    def moments(self) -> bool:
+        """Whether sums over the rows are asked for."""
+        return self.mean or self.labels or self.scatter
+
+    @property
     def anything(self) -> bool:
         return self != Needs()
 
@@ -62,87 +68,6 @@ class Needs:
         elif self.bank_share:
             named.append(f"{100 * self.bank_share:g} % of the rows")
         return named
-
-
-class Moments:
-    """Counts, means and the pooled scatter of groups of rows, merged by Chan's pairwise update.
-
-    A group is a class, or the whole data where classes are not needed. The scatter is kept *within* groups,
-    so the total scatter is a sum of two positive parts and nothing cancels.
-    """
-
-    def __init__(self, width: int, groups: int, *, scatter: bool, spread: bool = False) -> None:
-        self.counts = torch.zeros(groups, dtype=torch.float64)
-        self.means = torch.zeros(groups, width, dtype=torch.float64)
-        self.within = torch.zeros(width, width, dtype=torch.float64) if scatter else None
-        # Σ‖z − mean‖² of each group: the trace of its scatter.
-        self.spread = torch.zeros(groups, dtype=torch.float64) if spread else None
-
-    def update(self, rows: Tensor, groups: Tensor) -> None:
-        """Add rows (n, D) float64 with their group numbers (n,). O(n·D), with scatter O(n·D²)."""
-        present, inverse, counts = torch.unique(groups, return_inverse=True, return_counts=True)
-        self._grow(int(present[-1]) + 1)
-        weights = counts.to(rows.dtype)
-        means = torch.zeros(len(present), rows.shape[1], dtype=rows.dtype, device=rows.device)
-        means.index_add_(0, inverse, rows).div_(weights[:, None])
-        self._absorb(present, weights, means)
-        if self.within is not None or self.spread is not None:
-            deviations = rows - means[inverse]
-            if self.within is not None:
-                self.within.addmm_(deviations.T, deviations)
-            if self.spread is not None:
-                self.spread.index_add_(0, groups, deviations.square().sum(dim=1))
-
-    def _absorb(self, present: Tensor, weights: Tensor, means: Tensor) -> None:
-        """Merge the counts and means of groups ``present``, and the scatter that their shift adds."""
-        self._to(means.device)
-        before = self.counts[present]
-        total = before + weights
-        shift = means - self.means[present]
-        self.means[present] += shift * (weights / total)[:, None]
-        self.counts[present] = total
-        shift *= (before * weights / total).sqrt()[:, None]
-        if self.within is not None:
-            self.within.addmm_(shift.T, shift)
-        if self.spread is not None:
-            self.spread[present] += shift.square().sum(dim=1)
-
-    def merge(self, other: Moments) -> None:
-        self._grow(len(other.counts))
-        present = other.counts.nonzero().flatten()
-        if len(present):
-            self._absorb(present, other.counts[present], other.means[present])
-        if self.within is not None and other.within is not None:
-            self.within += other.within.to(self.within.device)
-        if self.spread is not None and other.spread is not None:
-            self.spread[: len(other.spread)] += other.spread.to(self.spread.device)
-
-    def _grow(self, groups: int) -> None:
-        missing = groups - len(self.counts)
-        if missing > 0:
-            self.counts = torch.cat([self.counts, self.counts.new_zeros(missing)])
-            self.means = torch.cat([self.means, self.means.new_zeros(missing, self.means.shape[1])])
-            if self.spread is not None:
-                self.spread = torch.cat([self.spread, self.spread.new_zeros(missing)])
-
-    def _to(self, device: torch.device) -> None:
-        if self.means.device != device:
-            self.counts, self.means = self.counts.to(device), self.means.to(device)
-            self.within = None if self.within is None else self.within.to(device)
-            self.spread = None if self.spread is None else self.spread.to(device)
-
-    @property
-    def mean(self) -> Tensor:
-        """The mean of all rows."""
-        return (self.counts @ self.means) / self.counts.sum()
-
-    @property
-    def total(self) -> Tensor:
-        """Scatter about the mean of all rows: within the groups plus between them."""
-        if self.within is None:
-            raise InputError("the scatter was not collected")
-        between = (self.means - self.mean) * self.counts.sqrt()[:, None]
-        return torch.addmm(self.within, between.T, between)
 
 
 class Statistics:
@@ -167,10 +92,11 @@ class Statistics:
         labels: Tensor | None = None,
         ids: Tensor | None = None,
         predicted: Tensor | None = None,
-    ) -> None:
-        """Add a batch of validated rows; ids number the samples and default to their place in the stream.
+    ) -> bool:
+        """Add a batch of rows; ids number the samples and default to their place in the stream.
 
-        ``predicted`` are the head's answers, needed for class accuracies only.
+        ``predicted`` are the head's answers, needed for class accuracies only. True if the rows are known to
+        be finite, from sums that were taken anyhow.
         """
         if self.needs.labels and labels is None:
             wanted = ", ".join(self.needs.names())
@@ -181,10 +107,7 @@ class Statistics:
             ids = torch.arange(self.count, self.count + len(features))
         self.count += len(features)
         needs = self.needs
-        if needs.mean or needs.labels or needs.scatter:
-            groups = labels if needs.labels else torch.zeros(len(features), dtype=torch.int64)
-            assert groups is not None
-            self.moments.update(features.to(torch.float64), groups.to(features.device))
+        finite = needs.moments and self.moments.update(features, labels if needs.labels else None)
         if needs.class_accuracy and labels is not None and predicted is not None:
             right = labels.cpu()[labels.cpu() == predicted.cpu()]
             self.correct += torch.bincount(right, minlength=len(self.correct))
@@ -193,6 +116,7 @@ class Statistics:
             self.minimum = torch.minimum(self.minimum.to(features.device), features.amin(dim=0))
         if needs.bank or needs.bank_share:
             self.bank.add(features, labels, ids)
+        return finite
 
     def __add__(self, other: Statistics) -> Statistics:
         """Both streams as one; the ids of their samples must not overlap where a bank is kept."""

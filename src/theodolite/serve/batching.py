@@ -19,9 +19,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from ..core.memory import give_back
 from .bounds import Bounds
 from .judging import Judged
-from .memory import give_back
 from .metrics import Metrics
 from .refusal import Refusal
 

@@ -194,5 +194,6 @@ def _loaded(name: str, model: nn.Module) -> LoadedModel:
 
 def _extracted(context: Context, name: str, loaded: LoadedModel, backbone: str | None) -> Subject:
     context.say(f"features of MNIST and its OOD sets under {name}")
-    extraction = Extraction(protocol("mnist"), context.cache, context.root, Running(batch_size=512))
+    running = Running(batch_size=512, channels_last=False)  # results are compared to the last digit
+    extraction = Extraction(protocol("mnist"), context.cache, context.root, running)
     return extraction.subject_of(loaded, name=name, backbone=backbone)
