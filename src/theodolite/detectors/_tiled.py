@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
+from itertools import chain
 from typing import ClassVar
 
 import torch
@@ -49,16 +50,17 @@ class Tiled(nn.Module):
         The numbers are looked at once, after all tiles: a look makes a device wait. NaN and infinity survive
         a sum, and a sum that is not finite (legal numbers can overflow too) has every row looked at.
         """
-        result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
+        parts: list[Tensor] = []
         seen: list[Tensor] = []
         try:
-            for start, tile, given in self._tiles(rows, logits):
+            for _, tile, given in self._tiles(rows, logits):
                 if not self._notices(tile):
                     seen += [tile.sum()] if given is None else [tile.sum(), given.sum()]
-                result[start : start + len(tile)] = self._score_tile(self._view(tile), given)
+                parts.append(self._score_tile(self._view(tile), given).to(rows.device, tile.dtype))
         except Exception:
             self._require_finite(rows, logits, first_row)
             raise
+        result = torch.cat(parts)
         numbers = [float(functools.reduce(torch.add, seen))] if seen else []
         if math.isfinite(sum(numbers, float(result.sum()))):
             return result
@@ -87,7 +89,9 @@ class Tiled(nn.Module):
 
     def _home(self, rows: Tensor) -> torch.device:
         """Where scores are worked: with the detector's buffers, or with the rows if it has none."""
-        return next((buffer.device for buffer in self.buffers()), rows.device)
+        # Its own buffers first, as `buffers` does, which takes as long as ten of them to set out.
+        found = chain(self._buffers.values(), self.buffers())
+        return next((buffer.device for buffer in found if buffer is not None), rows.device)
 
     def _tiles(self, rows: Tensor, logits: Tensor | None) -> Iterator[tuple[int, Tensor, Tensor | None]]:
         """(first row, features, given logits) of every tile, as floats on the detector's device."""
