@@ -98,7 +98,11 @@ def test_results_say_what_made_them(result: RunResult) -> None:
     assert (result.detectors["KNN"].options or {})["k"] == 50
     assert result.detectors["ORA + react:80"].shaping == "react:80"
     assert result.seconds is not None
-    assert set(result.seconds["resnet18-scl"].score) == set(result.detectors)
+    seconds = result.seconds["resnet18-scl"]
+    assert set(seconds.score) == set(result.detectors)
+    assert min(seconds.score.values()) >= 0
+    assert seconds.shared is not None
+    assert seconds.shared > 0
 
 
 def test_all_scores_of_the_registry_run_from_features(folder: Path) -> None:

@@ -43,7 +43,7 @@ def key(package: Path) -> str:
         ("report/page/write.py", "def render", "unused = 1\n\n\ndef render", True),
         ("models/registry.py", "_sources:", "unused = 1\n_sources:", True),
         ("benchmarks/datasets.py", "50_000", "50_001", True),
-        ("detectors/energy.py", "import torch\n", "import torch  # a comment\n\n", True),
+        ("detectors/energy.py", "import Tensor\n", "import Tensor  # a comment\n\n", True),
         ("detectors/energy.py", "self.temperature * ", "2 * self.temperature * ", False),
         ("detectors/_base.py", "_MIN_TILE_ROWS = 16", "_MIN_TILE_ROWS = 8", False),
         ("features/store.py", "UNLABELLED = -1", "UNLABELLED = -2", False),

@@ -28,6 +28,28 @@ def test_plain_sum() -> None:
     assert isinstance(th.Ensemble(pair).score([row.numpy() for row in rows]), np.ndarray)
 
 
+def test_members_with_the_same_features_score_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = PROBLEMS
+    trio: list[th.Detector] = [
+        th.MSP().fit(head=first.head),
+        th.ORA().fit(second.train, second.labels, head=second.head),
+        th.Energy().fit(head=first.head),
+    ]
+    rows = [first.test, second.test, first.test]
+    expected = torch.stack([member.score(row).double() for member, row in zip(trio, rows, strict=True)]).sum(
+        dim=0
+    )
+    products, logits = [], th.Head.logits
+
+    def counted(head: th.Head, prepared: torch.Tensor) -> torch.Tensor:
+        products.append(head.width)
+        return logits(head, prepared)
+
+    monkeypatch.setattr(th.Head, "logits", counted)
+    torch.testing.assert_close(th.Ensemble(trio).score(rows), expected)
+    assert sorted(products) == [30, 48]
+
+
 def test_standardised_sum_does_not_depend_on_the_members_scales() -> None:
     pair = members(th.Energy)
     held_out, rows = [p.train[:100] for p in PROBLEMS], [p.test for p in PROBLEMS]

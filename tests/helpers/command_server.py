@@ -145,6 +145,8 @@ def _become(request: dict[str, Any]) -> None:
     from theodolite.cli.app import main
 
     os.environ.update(request["env"])
+    # A shell that runs the tests in the background has them ignore Ctrl-C, and what they start too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if request["folder"] is not None:
         os.chdir(request["folder"])
     sys.argv = ["theodolite", *request["args"]]

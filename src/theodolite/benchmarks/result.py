@@ -76,10 +76,19 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Seconds:
-    """How long fitting all detectors, and scoring with each, took."""
+    """How long fitting all detectors took, and scoring with each: the work that it alone asked for.
+
+    ``shared`` is the time of scoring work that several detectors asked for, and that was done once. Results
+    without it are of a time when each detector did all of its work.
+    """
 
     fit: float
     score: Mapping[str, float]
+    shared: float | None = None
+
+    def to_json(self) -> JsonObject:
+        told: JsonObject = {"fit": self.fit, "score": to_plain(self.score)}
+        return told if self.shared is None else {**told, "shared": self.shared}
 
 
 @dataclass(frozen=True)
@@ -170,7 +179,7 @@ class RunResult:
             "refused": to_plain(self.refused),
         }
         if self.seconds is not None:
-            content["seconds"] = to_plain(self.seconds)
+            content["seconds"] = {name: spent.to_json() for name, spent in self.seconds.items()}
         return content
 
     @classmethod

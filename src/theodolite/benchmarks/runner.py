@@ -98,7 +98,9 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
     out.scores[subject.name] = scores
     out.subjects[subject.name] = subject_facts(subject)
     out.seconds[subject.name] = Seconds(
-        round(scores.fit_seconds, 3), {label: round(spent, 3) for label, spent in scores.seconds.items()}
+        round(scores.fit_seconds, 3),
+        {label: round(spent, 3) for label, spent in scores.seconds.items()},
+        round(scores.shared_seconds, 3),
     )
     if scores.refused:
         out.refused[subject.name] = dict(scores.refused)

@@ -18,6 +18,7 @@ import torch
 from ..core.arrays import FloatArray
 from ..core.errors import InputError
 from ..detectors import Detector, fit_many
+from ..detectors._together import Together
 from ..detectors.spec import DetectorSpec
 from .feature_sets import FeatureSet
 from .score_cache import ScoreCache
@@ -28,11 +29,15 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 @dataclass
 class Scores:
-    """What came out: ``values[label][set]``; specs that refused the data, with their reason; seconds."""
+    """What came out: ``values[label][set]``; specs that refused the data, with their reason; seconds.
+
+    ``seconds[label]`` is what one score alone asked for; what several asked for is in ``shared_seconds``.
+    """
 
     values: dict[str, dict[str, FloatArray]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    shared_seconds: float = 0.0
     fit_seconds: float = 0.0
     reused: int = 0
 
@@ -112,23 +117,25 @@ class Scorer:
 
     @torch.no_grad()
     def _score_set(self, name: str, rows: FeatureSet, specs: Sequence[DetectorSpec], result: Scores) -> None:
-        """One pass over a set; the logits of a batch are computed once for all."""
+        """One pass over a set; what several scores ask of a batch is worked once."""
         able = [spec for spec in specs if spec.label in self._detectors]
-        parts: dict[str, list[FloatArray]] = {spec.label: [] for spec in able}
+        if not able:
+            return
+        together = Together([self._detectors[spec.label] for spec in able])
+        parts: list[list[FloatArray]] = [[] for _ in able]
         done = 0
         for batch, _, _ in rows:
             features = batch.float()
+            start = time.perf_counter()
             logits = self.subject.head(features)
-            for label, scored in parts.items():
-                detector = self._detectors[label]
-                shared = logits if detector.uses_logits and detector.shaping is None else None
-                start = time.perf_counter()
-                scored.append(detector.score(features, shared).double().numpy())
-                spent = time.perf_counter() - start
-                result.seconds[label] = result.seconds.get(label, 0.0) + spent
+            result.shared_seconds += time.perf_counter() - start
+            for part, scores in zip(parts, together.score(features, logits), strict=True):
+                part.append(scores.double().numpy())
             done += len(features)
             self.progress(name, done, len(rows))
-        for spec in able:
-            scores = np.concatenate(parts[spec.label])
-            result.values.setdefault(spec.label, {})[name] = scores
-            self.cache.write(spec, name, scores)
+        result.shared_seconds += together.shared_seconds
+        for spec, part, spent in zip(able, parts, together.seconds, strict=True):
+            result.seconds[spec.label] = result.seconds.get(spec.label, 0.0) + spent
+            whole = np.concatenate(part)
+            result.values.setdefault(spec.label, {})[name] = whole
+            self.cache.write(spec, name, whole)

@@ -4,6 +4,7 @@ from ._base import Detector
 from ._fitting import fit_many
 from ._registry import Record, create, detector_record, list_detectors, register
 from ._storage import load
+from ._together import score_many
 from .csi import CSI
 from .distance import Distance
 from .energy import Energy
@@ -61,4 +62,5 @@ __all__ = [
     "list_detectors",
     "load",
     "register",
+    "score_many",
 ]

@@ -130,3 +130,8 @@ class Banked(Detector):
 
     def _tile_rows(self, device: torch.device) -> int:
         return query_rows(device) if self._stored is None else STORED_QUERY_ROWS
+
+    @property
+    def _joins(self) -> bool:
+        """Not with a store, all of which is read for every tile."""
+        return self._stored is None

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from ..core.arrays import AnyArray, ArrayLike, as_matrix, like
 from ..core.errors import InputError, NotFittedError
 from ..core.graphs import fixed, recording
-from ..reference.head import Head, Move, keeping_precision, unit_rows
+from ..core.once import once
+from ..reference.head import Head, Move, keeping_precision
 from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
 from ..reference.statistics import Needs
+from ._common import in_precision, unit
 from ._fitting import fit_many
 from ._options import CheckedOptions
 from ._precision import require_finite_state, unit_view, within_float64
@@ -204,8 +206,9 @@ class Detector(CheckedOptions, Tiled):
 
     def _view(self, features: Tensor) -> Tensor:
         """The features as this score sees them."""
-        shaped = self._shaped(features if self.head is None else self.head.prepare(features))
-        return unit_rows(shaped.double() if self.exact_directions else shaped) if self.unit else shaped
+        shaped = self._shaped(features if self.head is None else once(self.head.prepare, features))
+        seen = in_precision(shaped, torch.float64) if self.unit and self.exact_directions else shaped
+        return unit(seen) if self.unit else seen
 
     def _shape(self, prepared: Tensor) -> Tensor:
         """Features that went through `Head.prepare` as a fit sees them: the same, in the digits it needs."""
@@ -213,7 +216,7 @@ class Detector(CheckedOptions, Tiled):
         return unit_view(shaped) if self.unit else shaped
 
     def _shaped(self, prepared: Tensor) -> Tensor:
-        return prepared if self.shaping is None else self.shaping(prepared)
+        return prepared if self.shaping is None else once(self.shaping, prepared)
 
     @property
     def view_key(self) -> str:
@@ -225,7 +228,7 @@ class Detector(CheckedOptions, Tiled):
         """Logits of features that went through `_view`; none for a score that does not look at them."""
         if self.head is None or not self.uses_logits:
             return features[:, :0]
-        return self.head.logits(features)
+        return once(self.head.logits, features)
 
     # ------------------------------------------------------------------ description
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from typing import ClassVar
+from itertools import chain
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..core.arrays import as_float, require_finite
 from ..core.graphs import recording
+from ..core.once import once
+from ._common import cut, total
 from ._precision import require_scores
+
+
+class Swept(NamedTuple):
+    """Scores at which nobody has looked yet, and sums of what they were made from, for who does."""
+
+    scores: Tensor
+    sums: list[Tensor]
 
 
 class Tiled(nn.Module):
@@ -40,6 +50,11 @@ class Tiled(nn.Module):
     def _name(self) -> str:
         return type(self).__name__
 
+    @property
+    def _joins(self) -> bool:
+        """Whether it may be given fewer rows at once than it asks for, so as to share work with others."""
+        return True
+
     def _scores(
         self, rows: Tensor, logits: Tensor | None, *, refuse: bool = True, first_row: int = 0
     ) -> Tensor:
@@ -49,22 +64,34 @@ class Tiled(nn.Module):
         The numbers are looked at once, after all tiles: a look makes a device wait. NaN and infinity survive
         a sum, and a sum that is not finite (legal numbers can overflow too) has every row looked at.
         """
-        result = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
-        seen: list[Tensor] = []
         try:
-            for start, tile, given in self._tiles(rows, logits):
-                if not self._notices(tile):
-                    seen += [tile.sum()] if given is None else [tile.sum(), given.sum()]
-                result[start : start + len(tile)] = self._score_tile(self._view(tile), given)
+            swept = self._sweep(rows, logits)
         except Exception:
             self._require_finite(rows, logits, first_row)
             raise
+        return self._settled(swept, rows, logits, refuse=refuse, first_row=first_row)
+
+    def _sweep(self, rows: Tensor, logits: Tensor | None) -> Swept:
+        """Scores as the tiles give them, at which nobody has looked."""
+        scores: list[Tensor] = []
+        seen: list[Tensor] = []
+        for _, tile, given in self._tiles(rows, logits):
+            if not self._notices(tile):
+                seen += [total(tile)] if given is None else [total(tile), total(given)]
+            scores.append(self._score_tile(self._view(tile), given).to(rows.device, tile.dtype))
+        return Swept(torch.cat(scores), seen)
+
+    def _settled(
+        self, swept: Swept, rows: Tensor, logits: Tensor | None, *, refuse: bool = True, first_row: int = 0
+    ) -> Tensor:
+        """The one look at the numbers, and what follows from it."""
+        scores, seen = swept
         numbers = [float(functools.reduce(torch.add, seen))] if seen else []
-        if math.isfinite(sum(numbers, float(result.sum()))):
-            return result
+        if math.isfinite(sum(numbers, float(scores.sum()))):
+            return scores
         self._require_finite(rows, logits, first_row)
-        result = self._second_look(rows, result)
-        return require_scores(result, self._name, first_row) if refuse else result
+        scores = self._second_look(rows, scores)
+        return require_scores(scores, self._name, first_row) if refuse else scores
 
     def _notices(self, tile: Tensor) -> bool:  # noqa: ARG002
         """Whether no row with NaN or infinity, in features or logits, gets a finite score from `_score`."""
@@ -87,15 +114,18 @@ class Tiled(nn.Module):
 
     def _home(self, rows: Tensor) -> torch.device:
         """Where scores are worked: with the detector's buffers, or with the rows if it has none."""
-        return next((buffer.device for buffer in self.buffers()), rows.device)
+        # Its own buffers first, as `buffers` does, which takes as long as ten of them to set out.
+        found = chain(self._buffers.values(), self.buffers())
+        return next((buffer.device for buffer in found if buffer is not None), rows.device)
 
     def _tiles(self, rows: Tensor, logits: Tensor | None) -> Iterator[tuple[int, Tensor, Tensor | None]]:
         """(first row, features, given logits) of every tile, as floats on the detector's device."""
         device = self._home(rows)
         step = self._tile_rows(device)
         for start in range(0, len(rows), step):
-            tile = as_float(rows[start : start + step].to(device))
-            yield start, tile, None if logits is None else logits[start : start + step].to(tile)
+            stop = min(start + step, len(rows))
+            tile = once(cut, rows, start, stop, device)
+            yield start, tile, None if logits is None else once(cut, logits, start, stop, device, tile.dtype)
 
     def _recorded(self, rows: Tensor, logits: Tensor | None) -> Tensor:
         """The scores as a graph computes them: of all rows at once, and NaN for a row that is not finite."""

@@ -21,6 +21,7 @@ from ..reference.head import unit_rows
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._common import unit
 from ._half_bank import half_precision, without_later
 from ._registry import OptionValue, register
 from .shaping import Shaping
@@ -94,6 +95,11 @@ class CSI(Detector):
         self.register_buffer("norm_weight", mean_norm.reciprocal())
         self.register_buffer("shift_weight", weight)
 
+    @property
+    def _whole(self) -> bool:
+        """Whether a row is its only view, and nothing else."""
+        return self.views == 1 and not self.shift_logits
+
     def _tile_rows(self, device: torch.device) -> int:
         return query_rows(device)
 
@@ -102,6 +108,6 @@ class CSI(Detector):
         scores = (shifts * self.shift_weight.to(features)[:, None]).sum(dim=0)
         weights = self.norm_weight.to(features)
         for view, bank, weight in zip(rows.unbind(), self.bank.unbind(), weights.unbind(), strict=True):
-            nearest, _ = top_similarities(unit_rows(view), bank, 1)
+            nearest, _ = top_similarities(unit(features) if self._whole else unit_rows(view), bank, 1)
             scores = scores + weight * nearest[:, 0] * torch.linalg.vector_norm(view, dim=1)
         return scores

@@ -7,11 +7,11 @@ ID inputs raise at least one logit; OOD inputs raise none as far.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ..core.errors import InputError
 from ._base import Detector
+from ._common import log_sum_exp
 from ._registry import register
 from .shaping import Shaping
 
@@ -34,4 +34,5 @@ class Energy(Detector):
         self.temperature = temperature
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        return self.temperature * torch.logsumexp(logits / self.temperature, dim=1)
+        scaled = logits if self.temperature == 1 else logits / self.temperature
+        return self.temperature * log_sum_exp(scaled)

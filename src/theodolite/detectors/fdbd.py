@@ -7,10 +7,10 @@ ID features lie further from the boundaries than OOD features at the same deviat
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ..geometry.boundaries import Boundaries
+from ..geometry.deviation import away, length, squared_length
 from ..geometry.triangle import distance_ratio
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
@@ -51,7 +51,6 @@ class FDBD(Measured):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         margins = self._boundaries.margins(logits)
         mean_distance = margins.distance.sum(dim=1) / self._boundaries.counts(margins)
-        away = torch.sub(features, self.mean.to(features))
-        distance = torch.linalg.vector_norm(away, dim=1)
-        scores = distance_ratio(mean_distance, self._coordinates(away).square_().sum(dim=1))
-        return unresolved(scores, blurred(distance, self._reach))
+        apart = away(features, self.mean)
+        scores = distance_ratio(mean_distance, squared_length(self._coordinates(apart))[:, 0])
+        return unresolved(scores, blurred(length(apart), self._reach))

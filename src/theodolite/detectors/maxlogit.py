@@ -10,6 +10,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ._base import Detector
+from ._common import largest
 from ._registry import register
 
 
@@ -25,4 +26,4 @@ class MaxLogit(Detector):
     """In logit units."""
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        return logits.amax(dim=1)
+        return largest(logits)

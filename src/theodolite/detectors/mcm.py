@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.once import kept, kept_like
 from ..reference.head import unit_rows
 from ._base import Detector
+from ._common import unit
 from ._registry import register
 from .shaping import Shaping
 
@@ -45,5 +47,6 @@ class MCM(Detector):
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         assert self.head is not None
-        cosines = unit_rows(features) @ unit_rows(self.head.weight.to(features)).T / self.temperature
+        towards = kept(unit_rows, kept_like(self.head.weight, features))
+        cosines = unit(features) @ towards.T / self.temperature
         return (cosines.amax(dim=1) - torch.logsumexp(cosines, dim=1)).exp()

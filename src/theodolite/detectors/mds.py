@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from ..core.once import once
 from ..geometry.covariance import whitened_distances, whitener, within_axes
+from ..geometry.deviation import away
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._common import in_precision
 from ._registry import register
 
 
@@ -47,5 +50,10 @@ class MDS(Detector):
         self.register_buffer("means", (present - moments.mean) @ factor)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        whitened = (features.to(self.factor.dtype) - self.centre) @ self.factor
-        return -whitened_distances(whitened, self.means).amin(dim=1).to(features.dtype)
+        exact = in_precision(features, self.factor.dtype)
+        return -once(_nearest, exact, self.centre, self.factor, self.means).to(features.dtype)
+
+
+def _nearest(rows: Tensor, centre: Tensor, factor: Tensor, means: Tensor) -> Tensor:
+    """The squared distance to the nearest of the whitened means."""
+    return whitened_distances(away(rows, centre) @ factor, means).amin(dim=1)

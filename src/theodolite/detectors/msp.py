@@ -7,10 +7,10 @@ The oldest baseline: a classifier tends to be less sure of inputs it was not tra
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from ._base import Detector
+from ._common import largest, log_sum_exp
 from ._registry import register
 
 
@@ -25,4 +25,4 @@ class MSP(Detector):
     """Probabilities in (0, 1]."""
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        return (logits.amax(dim=1) - torch.logsumexp(logits, dim=1)).exp()
+        return (largest(logits) - log_sum_exp(logits)).exp()

@@ -8,10 +8,12 @@ to the origin.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from ..core.once import kept
+from ..geometry.deviation import away, length
 from ..geometry.triangle import over_norm
+from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
@@ -50,7 +52,11 @@ class NCI(Detector):
         assert self.head is not None
         own, predicted = logits.max(dim=1)
         # ⟨w_p, z − μ⟩ is the difference of two logits: no product of features and weights is needed.
-        along = own - self.head.logits(self.mean[None])[0].to(features)[predicted]
-        norm = torch.linalg.vector_norm(features - self.mean.to(features), dim=1)
+        along = own - kept(_logits_of, self.head, self.mean).to(features)[predicted]
+        norm = length(away(features, self.mean))
         scores = over_norm(along, norm) + self.alpha * features.abs().sum(dim=1)
         return unresolved(scores, blurred(norm, self._reach))
+
+
+def _logits_of(head: Head, feature: Tensor) -> Tensor:
+    return head.logits(feature[None])[0]

@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.once import kept_like
 from ..geometry.covariance import Axes, scale_of, total_covariance
+from ..geometry.deviation import away
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._common import largest
 from ._precision import blurred, reach, unresolved
 from ._registry import register
 from .shaping import Shaping
@@ -76,9 +79,9 @@ class NECO(Detector):
         self._reach = reach(self.mean / self.scale)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        standard = (features - self.mean.to(features)) / self.scale.to(features)
+        standard = away(features, self.mean) / self.scale.to(features)
         whole = torch.linalg.vector_norm(standard, dim=1)
-        part = torch.linalg.vector_norm(standard @ self.directions.to(features), dim=1)
+        part = torch.linalg.vector_norm(standard @ kept_like(self.directions, features), dim=1)
         share = torch.where(whole > 0, part / whole, torch.zeros_like(whole))
-        scores = share * logits.amax(dim=1) if self.use_logit else share
+        scores = share * largest(logits) if self.use_logit else share
         return unresolved(scores, blurred(whole, self._reach))

@@ -15,6 +15,7 @@ from torch import Tensor
 from ..geometry.neighbours import top_similarities
 from ..reference.head import row_lengths, unit_rows
 from ._banked import Banked
+from ._common import log_sum_exp, unit
 from ._registry import register
 from .shaping import Shaping
 
@@ -64,5 +65,5 @@ class NNGuide(Banked):
         return torch.logsumexp(self.head.logits(here), dim=1, keepdim=True).to(lengths) / lengths
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        best, _ = top_similarities(unit_rows(features), self._searched(), self.k)
-        return torch.logsumexp(logits, dim=1) * best.mean(dim=1)
+        best, _ = top_similarities(unit(features), self._searched(), self.k)
+        return log_sum_exp(logits) * best.mean(dim=1)

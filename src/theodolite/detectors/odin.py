@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..core.errors import InputError
 from ._base import Detector
+from ._common import in_precision
 from ._registry import OnFeatures, register
 from .shaping import Shaping
 
@@ -65,5 +66,5 @@ class ODIN(Detector):
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         # At T = 1000 the probabilities differ in their last float32 digits only.
-        scaled = logits.double() / self.temperature
+        scaled = in_precision(logits, torch.float64) / self.temperature
         return (scaled.amax(dim=1) - torch.logsumexp(scaled, dim=1)).exp().to(features.dtype)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from ..core.once import kept_like, once
 from ..reference.head import unit_rows
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._common import unit
 from ._registry import register
 
 
@@ -39,7 +41,11 @@ class PCos(Detector):
         self.register_buffer("directions", unit_rows(moments.means[moments.counts > 0]))
 
     def _cosines(self, features: Tensor) -> Tensor:
-        return unit_rows(features) @ self.directions.to(features).T
+        return once(_products, unit(features), self.directions)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         return self._cosines(features).amax(dim=1)
+
+
+def _products(rows: Tensor, directions: Tensor) -> Tensor:
+    return rows @ kept_like(directions, rows).T

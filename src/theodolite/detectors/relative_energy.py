@@ -10,11 +10,12 @@ nothing, and without shrinkage neither does any invertible affine map of the fea
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from ..geometry.deviation import away, length
 from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
+from ._common import largest
 from ._measured import Measured
 from ._precision import blurred, reach, unresolved
 from ._registry import register
@@ -44,10 +45,13 @@ class RelativeEnergy(Measured):
         super()._build()
         self._reach = reach(self.mean, self.head)
 
+    def _notices(self, tile: Tensor) -> bool:  # noqa: ARG002
+        """Such a row has no finite length, or no finite evidence; a shaping may hide it."""
+        return self.shaping is None
+
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        away = features - self.mean.to(features)
-        deviation = torch.linalg.vector_norm(self._coordinates(away), dim=1)
-        top = logits.amax(dim=1, keepdim=True)
-        evidence = (logits - top).exp_().sum(dim=1).log_() + (top[:, 0] - logits.mean(dim=1))
-        distance = torch.linalg.vector_norm(away, dim=1)
-        return unresolved(over_norm(evidence, deviation), blurred(distance, self._reach))
+        apart = away(features, self.mean)
+        deviation = length(self._coordinates(apart))
+        top = largest(logits)
+        evidence = (logits - top[:, None]).exp_().sum(dim=1).log_() + (top - logits.mean(dim=1))
+        return unresolved(over_norm(evidence, deviation), blurred(length(apart), self._reach))

@@ -11,7 +11,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..geometry.covariance import total_axes, whitener
+from ..geometry.deviation import away
 from ..reference.reference import Reference
+from ._common import in_precision
 from ._registry import register
 from .mds import MDS
 
@@ -34,7 +36,7 @@ class RMDS(MDS):
         self.register_buffer("background", whitener(total_axes(reference)))
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        exact = features.to(self.background.dtype)
+        exact = in_precision(features, self.background.dtype)
         to_class = -super()._score(exact, logits)
-        to_all = ((exact - self.centre) @ self.background).square().sum(dim=1)
+        to_all = (away(exact, self.centre) @ self.background).square().sum(dim=1)
         return (to_all - to_class).to(features.dtype)

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from ..core.errors import FormatError, InputError
 from ..geometry.covariance import not_flat, scale_of
+from ..geometry.deviation import away
 from ..reference.bank import ALL_ROWS
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._common import in_precision
 from ._precision import crowded
 from ._registry import register
 from .shaping import Shaping
@@ -103,7 +105,7 @@ class SSDPlus(Detector):
         return max(16, min(super()._tile_rows(device), 2**23 // max(1, self.factor.shape[1])))
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        standard = (features.to(self.mean.dtype) - self.mean) / self.scale
+        standard = away(in_precision(features, self.mean.dtype), self.mean) / self.scale
         squares = (standard @ self.factor).sub_(self.offsets).square_()
         distances = squares.new_zeros(squares.shape[0], self._classes)
         distances.index_add_(1, self.owner, squares)

@@ -12,10 +12,13 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.once import kept_like
 from ..geometry.covariance import Axes, total_axes, total_covariance
+from ..geometry.deviation import away, length
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._common import log_sum_exp
 from ._precision import reach, unresolved
 from ._registry import register
 from .shaping import Shaping
@@ -89,11 +92,10 @@ class ViM(Detector):
         self._reach = reach(self.origin)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
-        away = features - self.origin.to(features)
-        outside = torch.linalg.vector_norm(away @ self.residual.to(features), dim=1)
-        scores = torch.logsumexp(logits, dim=1).sub(self.alpha.to(features) * outside)
-        whole = torch.linalg.vector_norm(away, dim=1)
-        return unresolved(scores, outside * _SHARE_LIMIT < whole + self._reach)
+        apart = away(features, self.origin)
+        outside = torch.linalg.vector_norm(apart @ kept_like(self.residual, features), dim=1)
+        scores = log_sum_exp(logits).sub(self.alpha.to(features) * outside)
+        return unresolved(scores, outside * _SHARE_LIMIT < length(apart) + self._reach)
 
 
 def _ascending(reference: Reference, shift: Tensor) -> Tensor:

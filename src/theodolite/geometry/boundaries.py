@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..core.arrays import row_maxima
 from ..core.graphs import recording
+from ..core.once import once
 from ..reference.head import Head
 from .inner_product import Mahalanobis
 from .triangle import pairwise_lengths, reciprocal_lengths, signed_distances
@@ -55,13 +56,16 @@ class Boundaries:
 
     def margins(self, logits: Tensor) -> Margins:
         """Distances of all rows to the boundaries of their predicted class. O(n·C)."""
-        own, predicted = row_maxima(logits)
-        table, steepest = self._tables(logits)
-        reciprocal = table.index_select(0, predicted)
-        widest = own - logits.amin(dim=1, keepdim=True)
-        distance = signed_distances(own, logits, reciprocal)
-        return Margins(predicted, reciprocal, steepest.index_select(0, predicted), distance, widest)
+        return once(_margins, logits, *self._tables(logits))
 
     def counts(self, margins: Margins) -> Tensor:
         """Boundaries each row has: C − 1, less the classes that share the predicted one's weights."""
         return (margins.reciprocal > 0).sum(dim=1).clamp_min_(1)
+
+
+def _margins(logits: Tensor, table: Tensor, steepest: Tensor) -> Margins:
+    own, predicted = row_maxima(logits)
+    reciprocal = table.index_select(0, predicted)
+    widest = own - logits.amin(dim=1, keepdim=True)
+    distance = signed_distances(own, logits, reciprocal)
+    return Margins(predicted, reciprocal, steepest.index_select(0, predicted), distance, widest)

@@ -15,6 +15,7 @@ from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from .boundaries import Margins
+from .deviation import away, length
 from .inner_product import Mahalanobis
 from .triangle import signed_distances, squared_distances
 
@@ -82,6 +83,7 @@ class Stations:
         self.points = points
         self.metric = metric
         self.several = len(points) > 1
+        self._first = points[0]
         self.logits = torch.addmm(head.bias.to(points), points, head.weight.to(points).T)
         self.squares = points.square().sum(dim=1)
         self._copies: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor, Tensor]] = {}
@@ -118,16 +120,19 @@ class Stations:
 
     def _squared_norms(self, features: Tensor, points: Tensor) -> Iterator[Tensor]:
         """‖z − μ_k‖² in the metric from each centre in turn; rows are whitened once for all of them."""
-        if self.metric is None or not self.several:
+        if self.metric is None:
             return (self._squared_norm(features, point) for point in points.unbind())
+        if not self.several:
+            apart = self.metric.coordinates(away(features, self._first))
+            return iter([length(apart)[:, None].square()])
         return iter(self._squared_distances(features).T[:, :, None].unbind())
 
     def _squared_norm(self, features: Tensor, centre: Tensor) -> Tensor:
         """‖z − μ‖² in the metric, (n, 1)."""
-        away = torch.sub(features, centre)
+        apart = torch.sub(features, centre)
         if self.metric is not None:
-            away = self.metric.coordinates(away)
-        norm: Tensor = torch.linalg.vector_norm(away, dim=1, keepdim=True)
+            apart = self.metric.coordinates(apart)
+        norm: Tensor = torch.linalg.vector_norm(apart, dim=1, keepdim=True)
         return norm.square()
 
     def _squared_distances(self, features: Tensor) -> Tensor:

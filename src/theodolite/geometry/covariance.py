@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from ..core.once import kept
 from ..reference.reference import Reference
 
 _EPSILON = torch.finfo(torch.float64).eps
@@ -74,5 +75,9 @@ def whitened_distances(whitened: Tensor, whitened_means: Tensor) -> Tensor:
 
     In float64: the two squares are often much larger than their difference.
     """
-    squares = whitened.square().sum(dim=1, keepdim=True) + whitened_means.square().sum(dim=1)
+    squares = whitened.square().sum(dim=1, keepdim=True) + kept(_squared_norms, whitened_means)
     return squares.addmm_(whitened, whitened_means.T, alpha=-2).clamp_min_(0)
+
+
+def _squared_norms(rows: Tensor) -> Tensor:
+    return rows.square().sum(dim=1)

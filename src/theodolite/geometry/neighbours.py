@@ -154,7 +154,7 @@ class _Best:
         queries, rows, values = found
         if len(queries):
             self._waiting.append((queries, rows + start, values))
-        if sum(len(part[0]) for part in self._waiting) > 3 * self._k * products.shape[1]:
+        if sum(len(part[0]) for part in self._waiting) > 2 * self._k * products.shape[1]:
             self._settle()
 
     def found(self) -> tuple[Tensor, Tensor]:

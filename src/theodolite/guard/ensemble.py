@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..core.arrays import ArrayLike, as_scores, as_tensor, like
 from ..core.errors import InputError, NotFittedError
-from ..detectors import Detector
+from ..detectors import Detector, score_many
 from .calibration import Calibration
 
 COMBINATIONS = ("sum", "standardised", "p-values")
@@ -79,8 +79,16 @@ class Ensemble:
             raise InputError(f"the members saw different numbers of samples: {counts}")
         if ids is not None:
             self._check_ids(ids, counts[0])
-        scores = [detector.score(rows) for detector, rows in zip(self.detectors, features, strict=True)]
-        return [torch.from_numpy(as_scores(values, "scores")) for values in scores]
+        return [torch.from_numpy(as_scores(values, "scores")) for values in self._scores(features)]
+
+    def _scores(self, features: Sequence[ArrayLike]) -> list[ArrayLike]:
+        """Each member's scores; members that are given the very same features score them in one pass."""
+        scores: dict[int, ArrayLike] = {}
+        for rows in {id(rows): rows for rows in features}.values():
+            places = [place for place, given in enumerate(features) if given is rows]
+            found = score_many([self.detectors[place] for place in places], rows)
+            scores.update(zip(places, found, strict=True))
+        return [scores[place] for place in range(len(features))]
 
     def _check_ids(self, ids: Sequence[Sequence[object]], count: int) -> None:
         if len(ids) != len(self.detectors):

@@ -1,0 +1,59 @@
+"""What several scores compute of the same tile, by name: in one pass each of it is worked once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..core.arrays import as_float
+from ..core.once import once
+from ..reference.head import unit_rows
+
+
+def unit(features: Tensor) -> Tensor:
+    """Rows divided by their norm."""
+    return once(unit_rows, features)
+
+
+def in_precision(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows in another precision."""
+    return rows if rows.dtype == dtype else once(_converted, rows, dtype)
+
+
+def log_sum_exp(logits: Tensor) -> Tensor:
+    """log Σ_c exp(l_c), (n,)."""
+    return once(_log_sum_exp, logits)
+
+
+def largest(logits: Tensor) -> Tensor:
+    """max_c l_c, (n,)."""
+    return once(_largest, logits)
+
+
+def cut(
+    values: Tensor, start: int, stop: int, device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Some rows as floats on a device."""
+    rows = values[start:stop].to(device, dtype)
+    return as_float(rows) if dtype is None else rows
+
+
+def total(tile: Tensor) -> Tensor:
+    """The sum of all numbers; it is not finite if one of them is not."""
+    return once(_total, tile)
+
+
+def _converted(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    return rows.to(dtype)
+
+
+def _log_sum_exp(logits: Tensor) -> Tensor:
+    return torch.logsumexp(logits, dim=1)
+
+
+def _largest(logits: Tensor) -> Tensor:
+    return logits.amax(dim=1)
+
+
+def _total(tile: Tensor) -> Tensor:
+    return tile.sum()
