@@ -8,7 +8,6 @@ from torch import Tensor
 
 from theodolite.geometry import neighbours
 from theodolite.geometry.neighbours import top_similarities
-from theodolite.geometry.products import Products
 from theodolite.reference.head import unit_rows
 
 ROWS, QUERIES, WIDTH = 9_001, 40, 12
@@ -75,18 +74,6 @@ def test_what_is_no_number_is_found_first_and_not_passed_over() -> None:
     values, places = top_similarities(queries, bank, 5)
     assert bool(values[:, 0].isnan().all())
     assert places[:, 0].tolist() == [8_000] * QUERIES
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("queries", [1, 5, 200])
-@pytest.mark.parametrize("fastest", [False, True])
-def test_products_of_blocks_of_any_size(queries: int, dtype: torch.dtype, fastest: bool) -> None:
-    generator = torch.Generator().manual_seed(0)
-    fixed = torch.randn(queries, 33, generator=generator, dtype=dtype)
-    with_queries = Products(fixed, 64, fastest=fastest)
-    for rows in (64, 63, 1, 200):
-        block = torch.randn(rows, 33, generator=generator, dtype=dtype)
-        torch.testing.assert_close(with_queries(block), block @ fixed.T, rtol=1e-5, atol=1e-5)
 
 
 def test_a_bank_in_half_precision_is_worked_in_that_of_the_queries() -> None:

@@ -21,13 +21,15 @@ from ..core.graphs import fixed, recording
 from ..core.once import once
 from ..reference.head import Head
 from .covariance import Axes, not_flat
-from .packed import pack, packed_product
+from .products import laid_out_product, lay_out
 from .triangle import length_blocks, pairwise_lengths
 
 # The triangle is cut into so many blocks at most, each of so many rows at least: more save little.
 _BLOCKS, _BLOCK_ROWS = 8, 128
 # Narrower factors fit into a core's own cache, and are fetched in no time.
-_PACKED_FROM = 1024
+_LAID_OUT_FROM = 1024
+# As many as a batch in production has.
+_USUAL_ROWS = 32
 
 METRICS = ("euclidean", "mahalanobis")
 SHRINKAGES = ("oas", "none")
@@ -85,12 +87,12 @@ class _Factors(NamedTuple):
         blocks = tuple(block.to(rows) for block in self.blocks)
         return _Factors(blocks, self.directions.to(rows), self.gain.to(rows))
 
-    def packed(self) -> _Factors:
+    def laid_out(self) -> _Factors:
         """With blocks laid out in advance for products, two in one, where that can be done."""
         pairs = [self.blocks[start : start + 2] for start in range(0, len(self.blocks), 2)]
-        wide = bool(pairs) and pairs[0][0].shape[1] >= _PACKED_FROM
-        packed = [pack(_joined(pair)) for pair in pairs] if wide else []
-        ready = tuple(block for block in packed if block is not None)
+        wide = bool(pairs) and pairs[0][0].shape[1] >= _LAID_OUT_FROM
+        layouts = [lay_out(_joined(pair), _USUAL_ROWS) for pair in pairs] if wide else []
+        ready = tuple(block for block in layouts if block is not None)
         return self._replace(blocks=ready) if ready and len(ready) == len(pairs) else self
 
 
@@ -134,7 +136,7 @@ class Mahalanobis(ByContent):
             return self._exact.like(rows)
         key = (rows.dtype, rows.device)
         if key not in self._copies:
-            self._copies[key] = self._exact.like(rows).packed()
+            self._copies[key] = self._exact.like(rows).laid_out()
         return self._copies[key]
 
     def __getstate__(self) -> dict[str, object]:
@@ -166,7 +168,7 @@ def _coordinates(rows: Tensor, metric: Mahalanobis) -> Tensor:
     if recording():
         return torch.cat([part @ block.T for part, block in zip(seen, blocks, strict=True)], dim=1)
     if blocks[0].is_mkldnn:
-        return torch.cat([packed_product(*pair) for pair in zip(seen, blocks, strict=True)], dim=1)
+        return torch.cat([laid_out_product(*pair) for pair in zip(seen, blocks, strict=True)], dim=1)
     result = rows.new_empty(len(rows), sum(map(len, blocks)))
     places = torch.split(result, len(blocks[0]), dim=1)
     for part, block, place in zip(seen, blocks, places, strict=True):

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from theodolite.geometry import packed
+from theodolite.geometry import products
 from theodolite.geometry.inner_product import Mahalanobis, Spectrum, spectrum
-from theodolite.geometry.packed import pack, packed_product
+from theodolite.geometry.products import Products, laid_out_product, lay_out
 
-needs_onednn = pytest.mark.skipif(pack(torch.eye(8)) is None, reason="PyTorch without oneDNN")
+needs_onednn = pytest.mark.skipif(lay_out(torch.eye(8), 1) is None, reason="PyTorch without oneDNN")
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -43,15 +43,27 @@ def exact_squares(known: Mahalanobis, rows: Tensor) -> Tensor:
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 500])
 def test_the_product_is_the_plain_one(count: int) -> None:
     matrix, rows = numbers(96, 300), numbers(count, 400, seed=1)[:, 100:]
-    layout = pack(matrix)
+    layout = lay_out(matrix, 32)
     assert layout is not None
     exact = rows.double() @ matrix.double().T
-    torch.testing.assert_close(packed_product(rows, layout).double(), exact, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(laid_out_product(rows, layout).double(), exact, rtol=1e-5, atol=1e-4)
 
 
 def test_only_single_precision_is_laid_out() -> None:
-    assert pack(torch.eye(8, dtype=torch.float64)) is None
-    assert pack(torch.eye(8, dtype=torch.bfloat16)) is None
+    assert lay_out(torch.eye(8, dtype=torch.float64), 1) is None
+    assert lay_out(torch.eye(8, dtype=torch.bfloat16), 1) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("queries", [1, 5, 200])
+@pytest.mark.parametrize("fastest", [False, True])
+def test_products_of_blocks_of_any_size(queries: int, dtype: torch.dtype, fastest: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    fixed = torch.randn(queries, 33, generator=generator, dtype=dtype)
+    with_queries = Products(fixed, 64, fastest=fastest)
+    for rows in (64, 63, 1, 200):
+        block = torch.randn(rows, 33, generator=generator, dtype=dtype)
+        torch.testing.assert_close(with_queries(block), block @ fixed.T, rtol=1e-5, atol=1e-5)
 
 
 @needs_onednn
@@ -65,8 +77,8 @@ def test_lengths_are_those_of_the_definition(width: int, count: int) -> None:
 
 
 def test_a_layout_that_is_wrong_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "packed_product", lambda rows, _: torch.zeros(len(rows), 8))
-    assert pack(torch.eye(8)) is None
+    monkeypatch.setattr(products, "laid_out_product", lambda rows, _: torch.zeros(len(rows), 8))
+    assert lay_out(torch.eye(8), 1) is None
 
 
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError])
@@ -76,7 +88,7 @@ def test_without_the_layout_the_product_is_plain(
     def missing(*_: Tensor) -> Tensor:
         raise error("no such operator")
 
-    monkeypatch.setattr(packed, "packed_product", missing)
+    monkeypatch.setattr(products, "laid_out_product", missing)
     known, rows = metric(1_024), numbers(5, 1_024)
     lengths = known.coordinates(rows).double().square().sum(dim=1)
     assert not known._for(rows).blocks[0].is_mkldnn
