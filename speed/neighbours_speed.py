@@ -96,9 +96,7 @@ def exact(rows: int, width: int, rounds: int) -> bool:
         found = ratios(works, yardstick, rounds)
     kept = True
     for name, value in zip(detectors, found, strict=True):
-        # Of a store, promised for banks that are worth leaving on disk.
-        promised = name == "KNN" or (name == "KNN from a store" and rows == LARGE)
-        limit = 1.0 if promised and faiss is not None else None
+        limit = 1.0 if faiss is not None and name != "KNN with half_bank" else None
         kept &= report(f"{name} / {peer}, {rows:,} rows, D = {width:,}", value, "x", limit=limit)
     return kept
 
