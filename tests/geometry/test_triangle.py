@@ -11,7 +11,7 @@ import oracles
 from theodolite import Head
 from theodolite.geometry.boundaries import Boundaries
 from theodolite.geometry.triangle import (
-    distance_ratio,
+    over_norm,
     pairwise_lengths,
     reciprocal_lengths,
     sine_alpha,
@@ -56,7 +56,7 @@ def test_all_sides_and_angles_of_the_triangle(seed: int, width: int, classes: in
     e = (at_mu[:, p, None] - at_mu) * margins.reciprocal
     norm = (z - mu).square().sum()[None, None]
     seen = triangle(margins.distance, e, norm)
-    alphas, ratios = sine_alpha(seen.height, e), distance_ratio(margins.distance, norm)
+    alphas, ratios = sine_alpha(seen.height, e), over_norm(margins.distance, norm.sqrt())
     for c in range(classes):
         if c == p:
             continue

@@ -10,8 +10,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..geometry.boundaries import Boundaries
-from ..geometry.deviation import away, length, squared_length
-from ..geometry.triangle import distance_ratio
+from ..geometry.deviation import away, length
+from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._measured import Measured
@@ -52,5 +52,6 @@ class FDBD(Measured):
         margins = self._boundaries.margins(logits)
         mean_distance = margins.distance.sum(dim=1) / self._boundaries.counts(margins)
         apart = away(features, self.mean)
-        scores = distance_ratio(mean_distance, squared_length(self._coordinates(apart))[:, 0])
-        return unresolved(scores, blurred(length(apart), self._reach))
+        plain = length(apart)
+        deviation = plain if self._metric is None else length(self._coordinates(apart))
+        return unresolved(over_norm(mean_distance, deviation), blurred(plain, self._reach))

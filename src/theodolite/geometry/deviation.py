@@ -18,11 +18,6 @@ def length(apart: Tensor) -> Tensor:
     return once(_length, apart)
 
 
-def squared_length(apart: Tensor) -> Tensor:
-    """The sum of squares of each row of a difference, (n, 1)."""
-    return once(_squared_length, apart)
-
-
 def _away(rows: Tensor, centre: Tensor) -> Tensor:
     return torch.sub(rows, kept_like(centre, rows))
 
@@ -30,7 +25,3 @@ def _away(rows: Tensor, centre: Tensor) -> Tensor:
 def _length(apart: Tensor) -> Tensor:
     lengths: Tensor = torch.linalg.vector_norm(apart, dim=1)
     return lengths
-
-
-def _squared_length(apart: Tensor) -> Tensor:
-    return apart.square().sum(dim=1, keepdim=True)

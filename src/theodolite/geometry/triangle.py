@@ -137,11 +137,6 @@ def sine_alpha(height: Tensor, centre_distance: Tensor) -> Tensor:
     return torch.where(to_projection > 0, height / to_projection, torch.zeros_like(to_projection))
 
 
-def distance_ratio(distance: Tensor, squared_norm: Tensor) -> Tensor:
-    """fDBD's ratio of two sides, d / ‖z − μ‖ = sin θ / sin α; 0 where z = μ."""
-    return over_norm(distance, squared_norm.sqrt())
-
-
 def over_norm(values: Tensor, norm: Tensor) -> Tensor:
     """values / norm; 0 where the norm is 0, and NaN where it overflowed: a quotient of 0 would hide that.
 
