@@ -194,3 +194,17 @@ def test_a_guard_keeps_its_promise() -> None:
     flagged = torch.as_tensor(guard.verdicts(clustered(2_000, 7)).is_ood)
     error = (0.05 * 0.95 * (1 / 1_000 + 1 / 2_000)) ** 0.5
     assert float(flagged.float().mean()) < 0.05 + 3 * error
+
+
+def test_more_neighbours_than_at_the_fit_take_more_cells() -> None:
+    bank = unit_rows(torch.randn(2_000, 8, generator=torch.Generator().manual_seed(0)))
+    rows = torch.randn(20, 8, generator=torch.Generator().manual_seed(1))
+    detector = th.KNN(k=5, recall=0.5).fit(bank)
+    for k in (480, 2_000, 3_000):
+        detector.k = k
+        exact = th.KNN(k=k).fit(bank).score(rows)
+        found = detector.score(rows)
+        assert bool((found <= exact + 1e-5).all())
+        assert bool((found > -2.01).all())
+        if k >= 2_000:
+            torch.testing.assert_close(found, exact)

@@ -76,3 +76,11 @@ def test_entries_outside_the_range_of_float16_are_refused(scale: float) -> None:
 def test_a_store_has_its_own_precision(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="half_bank is for a bank in memory"):
         th.create(name, store=tmp_path, half_bank=True)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_state_of_the_other_precision_is_refused(half: bool) -> None:
+    rows = torch.randn(60, 8, generator=torch.Generator().manual_seed(0))
+    one, other = (th.KNN(k=5, half_bank=kind).fit(rows) for kind in (half, not half))
+    with pytest.raises(InputError, match="with the same half_bank"):
+        other.load_state_dict(one.state_dict())

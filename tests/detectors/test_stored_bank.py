@@ -172,6 +172,33 @@ def test_a_bank_that_changes_during_a_search_is_refused(
     assert 4 in read
 
 
+@pytest.mark.parametrize("fraction", [1.0, 0.5])
+@pytest.mark.parametrize("name", ["knn", "nnguide"])
+def test_of_a_search_that_was_refused_nothing_remains(
+    name: str, fraction: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lengths that were read from other numbers must not be used with the right ones."""
+    store = write_store(tmp_path / "store")
+    expected = th.create(name, store=store, fraction=fraction).fit().score(PROBLEM.ood)
+    shard = store / "shard-00002.safetensors"
+    whole = shard.read_bytes()
+    detector = th.create(name, store=store, fraction=fraction).fit()
+    features = FeatureStore.features
+
+    def meanwhile(self: FeatureStore, index: int) -> torch.Tensor:
+        found = features(self, index)
+        if index == 2:
+            changed(store, value=7.0)  # the file that is mapped already
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FeatureStore, "features", meanwhile)
+        with pytest.raises((FormatError, InputError), match=r"changed while|is missing or damaged"):
+            detector.score(PROBLEM.ood)
+    shard.write_bytes(whole)
+    torch.testing.assert_close(detector.score(PROBLEM.ood), expected, rtol=0, atol=0)
+
+
 def test_a_bank_that_was_only_touched_is_still_the_bank(tmp_path: Path) -> None:
     store = write_store(tmp_path / "store")
     detector = th.KNN(store=store).fit()

@@ -50,6 +50,36 @@ class Careless(th.Detector):
         return logits.exp_().sum(dim=1) + features.mul_(0).sum(dim=1)
 
 
+class Uncounted(th.Detector):
+    """A softmax in NumPy, in place: PyTorch does not count such writes."""
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        raised = logits.numpy()
+        raised -= raised.max(axis=1, keepdims=True)
+        np.exp(raised, out=raised)
+        return torch.from_numpy(1 / raised.sum(axis=1))
+
+
+class Seen(th.Detector):
+    """Sees its rows in a way of its own."""
+
+    def _checked(self, features: Any) -> Tensor:
+        return 3 * super()._checked(features)
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        return features.sum(dim=1)
+
+
+class Turned(th.Detector):
+    """Does something to the scores."""
+
+    def _scores(self, *given: Any, **named: Any) -> Tensor:
+        return -super()._scores(*given, **named)
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        return logits.amax(dim=1)
+
+
 class Own(th.Detector):
     """Has a `score` of its own."""
 
@@ -173,9 +203,33 @@ def test_products_are_worked_once(problem: Problem, tmp_path: Path, monkeypatch:
 # ---------------------------------------------------------------------- scores of users' own
 
 
-def test_scores_with_nothing_but_a_formula_join(detectors: list[th.Detector], problem: Problem) -> None:
-    mixed = [Gap().fit(head=problem.head), *detectors, Own().fit(head=problem.head)]
-    assert_same(th.score_many(mixed, problem.test), mixed, problem.test)
+def test_scores_of_users_own_are_what_they_are_alone(detectors: list[th.Detector], problem: Problem) -> None:
+    kinds = (Gap, Own, Uncounted, Seen, Turned)
+    made = [kind().fit(head=problem.head) for kind in kinds]
+    expected = [one.score(problem.test) for one in (*made, *detectors)]
+    for mixed in ([*made, *detectors], [*detectors, *made]):
+        found = th.score_many(mixed, problem.test)
+        if mixed[0] is not made[0]:
+            found = found[len(detectors) :] + found[: len(detectors)]
+        for scores, alone, one in zip(found, expected, (*made, *detectors), strict=True):
+            assert torch.equal(scores, alone), repr(one)
+
+
+def test_a_score_that_was_replaced_on_the_object_is_the_one(
+    detectors: list[th.Detector], problem: Problem
+) -> None:
+    energy = th.Energy().fit(head=problem.head)
+    energy.score = lambda features, _=None: -features[:, 0]  # type: ignore[method-assign,misc]
+    found = th.score_many([energy, *detectors[:3]], problem.test)
+    assert torch.equal(found[0], -problem.test[:, 0])
+    assert_same(found[1:], detectors[:3], problem.test)
+
+
+def test_where_none_joins_each_is_scored_by_itself(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
+    counted(monkeypatch, Gap, "_score", calls)
+    th.score_many([Gap().fit(head=problem.head)], problem.test)
+    assert calls == {"_score": 1}
 
 
 @pytest.mark.parametrize("logits_given", [False, True])

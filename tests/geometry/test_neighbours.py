@@ -81,3 +81,10 @@ def test_a_bank_in_half_precision_is_worked_in_that_of_the_queries() -> None:
     values, _ = top_similarities(queries, bank.half(), 9)
     expected = (queries.double() @ bank.half().double().T).topk(9, dim=1).values
     torch.testing.assert_close(values.double(), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [52, 60, 100, 200, 250])
+def test_blocks_divide_into_groups_for_any_number_of_queries(count: int) -> None:
+    """Else every entry of every block is looked at: right, but slow."""
+    plan = neighbours._plan(torch.zeros(count, 4), torch.zeros(200_000, 4), 10)
+    assert plan.rows % neighbours._GROUP == 0

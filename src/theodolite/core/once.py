@@ -5,7 +5,8 @@ was fitted. Alone, both are plain calls. Inside a `Pass` the same work on the sa
 
 The same means: the same function, the very same rows, and fitted tensors and modules that agree in every bit,
 which is compared when they are first seen. Names never count. PyTorch counts the writes to a tensor, and one
-that was written to since is not the same any more: a score that works in place spoils nothing for the others.
+that was written to since is not the same any more. Writes through NumPy or ``.data`` it does not count: who
+asks here must not write so.
 """
 
 from __future__ import annotations

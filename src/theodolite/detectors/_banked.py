@@ -134,4 +134,4 @@ class Banked(Detector):
     @property
     def _joins(self) -> bool:
         """Not with a store, all of which is read for every tile."""
-        return self._stored is None
+        return self._stored is None and super()._joins

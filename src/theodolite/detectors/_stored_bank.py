@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -31,6 +31,13 @@ View: TypeAlias = Callable[[Tensor], Tensor]
 Factors: TypeAlias = Callable[[Tensor], Tensor | None]
 
 
+class _Learnt(NamedTuple):
+    """What one search finds out, for all that follow."""
+
+    factors: dict[tuple[int, int], Tensor | None]  # by shard and first row
+    places: dict[int, Tensor]  # of the chosen rows, by shard
+
+
 class StoredBank:
     """The rows of a store whose ids are ``chosen`` (none named: all), as ``view`` shows them.
 
@@ -43,8 +50,7 @@ class StoredBank:
         self._view = view
         self._chosen = chosen.cpu()
         self._factors = factors
-        self._known: dict[tuple[int, int], Tensor | None] = {}
-        self._places: dict[int, Tensor] = {}
+        self._known = _Learnt({}, {})
         self.count = len(self._chosen) or len(self.store)
         self._block_rows = min(BLOCK_ROWS, max(1_024, _CACHED_ENTRIES // self.store.width // 8 * 8))
 
@@ -59,31 +65,32 @@ class StoredBank:
     def blocks(self) -> Iterator[Tensor]:
         """The bank in consecutive blocks of at most `BLOCK_ROWS` rows; memory holds one of them."""
         waiting: list[tuple[int, int, Tensor]] = []
-        for part in self._raw():
+        learnt = _Learnt({}, {})
+        for part in self._raw(learnt):
             if waiting and sum(len(rows) for *_, rows in waiting) + len(part[2]) > self._block_rows:
-                yield self._seen(waiting)
+                yield self._seen(waiting, learnt)
                 waiting = []
             waiting.append(part)
         if waiting:
-            yield self._seen(waiting)
-        self._require_unchanged()
+            yield self._seen(waiting, learnt)
+        self._require_unchanged(learnt)
 
     def rows(self, places: Tensor) -> Tensor:
         """The rows at the given places (n,) of the bank. Reads the pages they lie on, not the whole store."""
         wanted = places.cpu()
         found = torch.zeros(len(wanted), self.store.width)
-        start = 0
-        for _, _, rows in self._raw():
+        start, learnt = 0, _Learnt({}, {})
+        for _, _, rows in self._raw(learnt):
             here = (wanted >= start) & (wanted < start + len(rows))
             if bool(here.any()):
                 found[here] = as_float(rows[wanted[here] - start])
             start += len(rows)
-        self._require_unchanged()
+        self._require_unchanged(learnt)
         return self._view(found)
 
-    def _seen(self, parts: list[tuple[int, int, Tensor]]) -> Tensor:
+    def _seen(self, parts: list[tuple[int, int, Tensor]], learnt: _Learnt) -> Tensor:
         """Parts (shard, first row, rows) as one block of the bank."""
-        factors = [self._factor(*part) for part in parts]
+        factors = [self._factor(*part, learnt) for part in parts]
         known = [factor for factor in factors if factor is not None]
         if len(known) < len(parts):
             return self._view(torch.cat([as_float(rows) for *_, rows in parts]))
@@ -94,38 +101,46 @@ class StoredBank:
             start += len(rows)
         return block
 
-    def _factor(self, shard: int, first: int, rows: Tensor) -> Tensor | None:
+    def _factor(self, shard: int, first: int, rows: Tensor, learnt: _Learnt) -> Tensor | None:
         if self._factors is None:
             return None
-        if (shard, first) not in self._known:
-            self._known[shard, first] = self._factors(as_float(rows))
-        return self._known[shard, first]
+        place = shard, first
+        if place not in self._known.factors:
+            learnt.factors[place] = self._factors(as_float(rows))
+        return learnt.factors[place] if place in learnt.factors else self._known.factors[place]
 
-    def _require_unchanged(self) -> None:
-        """Refuse what was just read if it may not be what was compared: the shards are mapped, not owned."""
+    def _require_unchanged(self, learnt: _Learnt) -> None:
+        """Refuse what was just read if it may not be what was compared: the shards are mapped, not owned.
+
+        What was learnt from it is kept only now: of rows that were refused nothing may remain.
+        """
         changed = self.store.changed()
         if changed:
             raise InputError(
                 f"{self.store.path}: {', '.join(map(shard_name, changed))} changed while it was searched: "
                 f"score again; to change a store that is in use, write another one and fit on it"
             )
+        self._known.factors.update(learnt.factors)
+        self._known.places.update(learnt.places)
 
-    def _raw(self) -> Iterator[tuple[int, int, Tensor]]:
+    def _raw(self, learnt: _Learnt) -> Iterator[tuple[int, int, Tensor]]:
         """(shard, first row, rows) of the bank as they lie on disk, at most a block of them."""
         for shard in range(self.store.shards):
             features = self.store.features(shard)
             for first in range(0, len(features), self._block_rows):
                 part = slice(first, first + self._block_rows)
-                rows = features[self._kept(shard)[part]] if len(self._chosen) else features[part]
+                rows = features[self._kept(shard, learnt)[part]] if len(self._chosen) else features[part]
                 if len(rows):
                     yield shard, first, rows
 
-    def _kept(self, shard: int) -> Tensor:
+    def _kept(self, shard: int, learnt: _Learnt) -> Tensor:
         """Places in a shard of the rows whose ids were chosen."""
-        if shard not in self._places:
+        if shard in self._known.places:
+            return self._known.places[shard]
+        if shard not in learnt.places:
             ids = self.store.shard(shard).ids
-            self._places[shard] = torch.isin(ids, self._chosen).nonzero().flatten()
-        return self._places[shard]
+            learnt.places[shard] = torch.isin(ids, self._chosen).nonzero().flatten()
+        return learnt.places[shard]
 
 
 def store_identity(store: FeatureStore) -> Tensor:

@@ -52,8 +52,12 @@ class Tiled(nn.Module):
 
     @property
     def _joins(self) -> bool:
-        """Whether it may be given fewer rows at once than it asks for, so as to share work with others."""
-        return True
+        """Whether it may be given fewer rows at once than it asks for, so as to share work with others.
+
+        Scores of other packages may not: they may write to what they are given in ways that PyTorch does not
+        count, or see their rows in ways of their own.
+        """
+        return type(self).__module__.partition(".")[0] == __name__.partition(".")[0]
 
     def _scores(
         self, rows: Tensor, logits: Tensor | None, *, refuse: bool = True, first_row: int = 0

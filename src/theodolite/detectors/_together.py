@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -58,28 +58,42 @@ class Together:
         """As `score_many`."""
         if recording():
             return [detector.score(features, logits) for detector in self.detectors]
-        checked = [detector._checked(features) for detector in self.detectors]
-        given = [detector._checked_logits(logits, checked[0]) for detector in self.detectors]
-        rows, values = checked[0], next((one for one in given if one is not None), None)
-        # Logits belong to features before they are shaped.
-        shown = [
-            None if known is None or detector.shaping is not None else values
-            for detector, known in zip(self.detectors, given, strict=True)
-        ]
-        swept = self._sweep(rows, values, shown)
-        return [
-            like(self._settled(place, swept[place], rows, shown[place]), features)
-            if place in swept
-            else self._apart(place, features, logits)
-            for place in range(len(self.detectors))
-        ]
+        joining = {
+            place: detector
+            for place, detector in enumerate(self.detectors)
+            if detector._joins and type(detector).score is Detector.score and "score" not in vars(detector)
+        }
+        found = self._joined(joining, features, logits) if joining else {}
+        # Those that do not join come last: whatever they do to what they are given, it is theirs alone.
+        for place in range(len(self.detectors)):
+            if place not in joining:
+                found[place] = self._apart(place, features, logits)
+        return [found[place] for place in range(len(self.detectors))]
+
+    def _joined(
+        self, joining: Mapping[int, Detector], features: AnyArray, logits: ArrayLike | None
+    ) -> dict[int, AnyArray]:
+        """The scores of the detectors that join, by their places."""
+        checked = [detector._checked(features) for detector in joining.values()]
+        rows = checked[0]
+        shown: dict[int, Tensor | None] = {}
+        for place, detector in joining.items():
+            given = detector._checked_logits(logits, rows)
+            # Logits belong to features before they are shaped.
+            shown[place] = None if detector.shaping is not None else given
+        swept = self._sweep(joining, rows, shown)
+        return {
+            place: like(self._settled(place, parts, rows, shown[place]), features)
+            for place, parts in swept.items()
+        }
 
     def _sweep(
-        self, rows: Tensor, values: Tensor | None, shown: Sequence[Tensor | None]
+        self, joining: Mapping[int, Detector], rows: Tensor, shown: Mapping[int, Tensor | None]
     ) -> dict[int, list[Swept]]:
-        """What each detector that joins makes of every block of rows; ``values`` are the given logits."""
-        step, groups = self._plan(rows.device)
-        swept: dict[int, list[Swept]] = {place: [] for group in groups for place in group}
+        """What each of them makes of every block of rows; ``shown`` are given logits, where it sees them."""
+        step, groups = _plan(joining, rows.device)
+        values = next((given for given in shown.values() if given is not None), None)
+        swept: dict[int, list[Swept]] = {place: [] for place in joining}
         # Inference tensors do not count their writes, by which shared work is known to be whole.
         with torch.inference_mode(mode=False), torch.no_grad():
             for start in range(0, len(rows), step):
@@ -89,31 +103,9 @@ class Together:
                     for place in group:
                         known = None if shown[place] is None else block_values
                         with self._refusing(place, rows, shown[place]), self._pass.asking(place):
-                            swept[place].append(self.detectors[place]._sweep(block, known))
+                            swept[place].append(joining[place]._sweep(block, known))
                     self._pass.forget()
         return swept
-
-    def _plan(self, device: torch.device) -> tuple[int, list[list[int]]]:
-        """Rows worked at once, and the places of detectors that join, those of one shaping together.
-
-        A detector that works fewer rows at once than the others divides the tile by itself. One that does not
-        join, or has a `score` of its own, is scored apart.
-        """
-        joining = {
-            place: detector
-            for place, detector in enumerate(self.detectors)
-            if detector._joins and type(detector).score is Detector.score
-        }
-        groups: dict[str, list[int]] = {}
-        own, usual = [], []
-        for place, detector in joining.items():
-            here = next((buffer.device for buffer in detector.buffers()), device)
-            own.append(detector._tile_rows(here))
-            usual.append(Detector._tile_rows(detector, here))
-            shaping = "" if detector.shaping is None else detector.shaping.view_key
-            groups.setdefault(shaping, []).append(place)
-        least = min(usual, default=1)
-        return min(rows for rows in (*own, least) if 2 * rows >= least), list(groups.values())
 
     @contextmanager
     def _refusing(self, place: int, rows: Tensor, shown: Tensor | None) -> Iterator[None]:
@@ -139,6 +131,23 @@ class Together:
         scores = self.detectors[place].score(features, logits)
         self._own_seconds[place] += time.perf_counter() - start
         return scores
+
+
+def _plan(joining: Mapping[int, Detector], device: torch.device) -> tuple[int, list[list[int]]]:
+    """Rows worked at once, and the places of the detectors, those of one shaping together.
+
+    A detector that works fewer rows at once than the others divides the tile by itself.
+    """
+    groups: dict[str, list[int]] = {}
+    own, usual = [], []
+    for place, detector in joining.items():
+        here = next((buffer.device for buffer in detector.buffers()), device)
+        own.append(detector._tile_rows(here))
+        usual.append(Detector._tile_rows(detector, here))
+        shaping = "" if detector.shaping is None else detector.shaping.view_key
+        groups.setdefault(shaping, []).append(place)
+    least = min(usual)
+    return min(rows for rows in (*own, least) if 2 * rows >= least), list(groups.values())
 
 
 def _counting(rows: Tensor) -> Tensor:

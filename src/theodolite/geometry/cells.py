@@ -60,8 +60,9 @@ def probed_similarities(
 ) -> tuple[Tensor, Tensor]:
     """What `top_similarities` gives, of the rows in the ``probes`` cells whose centres are nearest.
 
-    These must hold k rows together: `Cells.fewest_probes`.
+    Of more cells, where so many may hold fewer than k rows together.
     """
+    probes = max(probes, cells.fewest_probes(k))
     width = min(k, int(cells.starts.diff().max()))
     parts = [
         _probed(part, bank, cells, min(k, len(bank)), probes, by_distance)

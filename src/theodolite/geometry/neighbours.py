@@ -101,7 +101,7 @@ def _plan(queries: Tensor, bank: Tensor | Iterable[Tensor], k: int) -> _Plan:
     """
     if _plain(queries):
         return _Plan(BLOCK_ROWS)
-    rows = min(max(_CACHED_ROWS, _CACHED_PRODUCTS // max(1, len(queries))), BLOCK_ROWS)
+    rows = min(max(_CACHED_ROWS, _CACHED_PRODUCTS // max(1, len(queries)) // _GROUP * _GROUP), BLOCK_ROWS)
     if isinstance(bank, Tensor) and bank.dtype != queries.dtype:  # a block is written before it is read
         rows = min(rows, max(_LEAST_ROWS, _CACHED_ENTRIES // queries.shape[1] // _GROUP * _GROUP))
     for larger in (rows, 2 * rows):
