@@ -133,6 +133,18 @@ def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[s
     return tensors, description
 
 
+@contextmanager
+def undamaged(path: str | Path, remedy: str) -> Iterator[None]:
+    """Whatever fails while something is put together from parts of a file is the file's fault."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, TheodoliteError) and not isinstance(error, FormatError):
+            raise
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FormatError(f"{path} is damaged: {said}. Remedy: {remedy}") from error
+
+
 def slug(text: str) -> str:
     """A text as the name of a file or folder."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-")

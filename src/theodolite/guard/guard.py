@@ -24,8 +24,9 @@ from torch import Tensor, nn
 
 from ..core.arrays import ArrayLike
 from ..core.errors import CalibrationWarning, FormatError, InputError
+from ..core.files import undamaged
 from ..detectors import Detector
-from ..detectors._storage import PackedDetector, undamaged
+from ..detectors._storage import PackedDetector
 from ..features.checked import checked_capture
 from ..reference.head import Head
 from ..reference.reference import Batches
