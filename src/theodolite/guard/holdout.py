@@ -26,7 +26,7 @@ from ..reference.head import Head
 from ..reference.reference import Batch, Batches, batches
 
 # Not the seed of any bank: what is held out must not depend on what a bank keeps.
-_SEED = 0x5EED_CA11B
+SHARE_SEED = 0x5EED_CA11B
 _KEYS = 2**63
 
 
@@ -132,7 +132,7 @@ def _read_from(features: object) -> object:
 
 def in_share(ids: Tensor, share: float) -> Tensor:
     """True for the samples that belong to a share of the data."""
-    return sample_keys(ids, _SEED) < int(share * _KEYS)
+    return sample_keys(ids, SHARE_SEED) < int(share * _KEYS)
 
 
 def _keys(data: object) -> set[str]:

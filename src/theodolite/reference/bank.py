@@ -55,7 +55,7 @@ class Bank:
         self._class_sizes = torch.zeros(0, dtype=torch.int64)  # at label + 1, so that −1 has a place
 
     def restored(self, features: Tensor, labels: Tensor, ids: Tensor, class_sizes: Tensor) -> Bank:
-        """A bank like this one that holds what `features`, `labels`, `ids` and `class_sizes` of another are."""
+        """A bank like this one with what another holds: its rows, in order, and its `class_sizes`."""
         bank = Bank(self.size, self.width, share=self.share, seed=self.seed)
         bank._parts = [(sample_keys(ids, self.seed), features, labels, ids)]
         bank._class_sizes = class_sizes

@@ -189,13 +189,14 @@ def require_apart(one: Seen, other: Seen) -> None:
     _, shared = one.comparable(other)
     if shared:
         raise InputError(
-            f"the two halves share samples: {shared:,} ids or more are in both, and what they gave would count "
-            f"twice. Either a part was given twice, or parts overlap, or the ids of different samples are the "
-            f"same: give every part once, of data that is listed as a whole"
+            f"the two halves share samples: {shared:,} ids or more are in both, and what they gave would "
+            f"count twice. Either a part was given twice, or parts overlap, or different samples have the "
+            f"same id: give every part once, and name data whose samples have the same names together"
         )
 
 
-def _require_each_once(samples: Seen) -> None:
+def require_each_once(samples: Seen) -> None:
+    """Refuse an account in which samples have the same id."""
     if samples.repeated:
         raise InputError(
             f"ids name {samples.repeated:,} samples or more twice: a reference that merges with others needs "
@@ -246,7 +247,7 @@ def collect_views(
     if not gathered:
         raise InputError("features are empty: the iterable gave no batch")
     if samples is not None:
-        _require_each_once(samples)
+        require_each_once(samples)
     return [Reference(head, part, view.key, samples) for view, part in zip(views, gathered, strict=True)]
 
 

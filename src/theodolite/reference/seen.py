@@ -1,9 +1,9 @@
 """Which samples were seen, in bounded memory: enough to find that two parts of the data share some.
 
-Every value has a pseudo-random key, and the values with the smallest keys are kept, at most ``limit`` of them,
-with how often each came. Up to the limit nothing is left out. Beyond it a value is kept or not by its key
-alone, so of m samples that two parts share none is found with a probability of (1 − r)^m, r the share that
-the larger part keeps; a part that is given twice shares all it keeps.
+Every value has a pseudo-random key, and the values with the smallest keys are kept, at most ``limit`` of
+them, with how often each came. Up to the limit nothing is left out. Beyond it a value is kept or not by its
+key alone, so of m samples that two parts share none is found with a probability of (1 − r)^m, r the share
+that the larger part keeps; a part that is given twice shares all it keeps.
 """
 
 from __future__ import annotations
