@@ -74,7 +74,7 @@ def collect(
 
     console = screen()
     require_place(output)
-    chosen = [choose_detector(one) for one in detector or [None]]
+    chosen = [choose_detector(one) for one in detector] if detector else [choose_detector(None)]
     for one in chosen:
         say_note(nudge_note(one), console)
     with extracting(console) as progress:

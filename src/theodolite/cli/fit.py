@@ -118,10 +118,15 @@ def fit(
     if not parts and not data:
         raise InputError("there is nothing to fit on: --data names in-distribution data, or name its parts")
     if parts:
-        own = {"--data": data, "--head": head, "--calibration-share": calibration_share}
-        of_pictures = {"--model": model, "--weights": weights, "--layer": layer, "--limit": limit}
-        of_pictures |= {"--kind": kind, "--from": holds}
-        _require_only_parts(own if calibration_data is not None else own | of_pictures)
+        decided: dict[str, object] = {
+            "--data": data,
+            "--head": head,
+            "--calibration-share": calibration_share,
+        }
+        if calibration_data is None:
+            decided |= {"--model": model, "--weights": weights, "--layer": layer, "--limit": limit}
+            decided |= {"--kind": kind, "--from": holds}
+        _require_only_parts(decided)
     elif incomplete:
         raise InputError("--incomplete is for parts of `theodolite collect`: leave it out")
     chosen = None if parts and detector is None and shaping is None else choose_detector(detector, shaping)

@@ -109,11 +109,11 @@ class _Pass:
         references: list[Reference] = []
         histogram = ActivationHistogram() if first_look else None
         if histogram is not None:
-            for rows, _, _ in self._to_fit():
+            for rows, _, _ in self._fitted():
                 histogram.update(rows if self._head is None else self._head.prepare(rows))
         else:
             views = [*views_of(detectors).values()]
-            references = collect_views(self._to_fit(), head=self._head, views=views)
+            references = collect_views(self._fitted(keep=True), head=self._head, views=views)
         require_each_once(self._samples)
         return Part(
             tuple(detectors),
@@ -129,18 +129,20 @@ class _Pass:
             histogram,
         )
 
-    def _to_fit(self) -> Iterator[Batch]:
+    def _fitted(self, *, keep: bool = False) -> Iterator[Batch]:
+        """The rows to fit on; the others, and what is compared with calibration data, are kept if asked."""
         for rows, labels, ids in batches(self._data, None, None, self._head):
             if ids is None:
                 raise InputError("the data has no ids: parts are kept apart by them")
             self._samples.add(ids)
             held = in_share(ids, self._share) if self._share else ids.new_zeros(len(ids)).bool()
-            if bool(held.any()):
+            if keep and bool(held.any()):
                 self._held_out.add(*_chosen(rows, labels, ids, held))
             fit, fit_labels, fit_ids = _chosen(rows, labels, ids, ~held)
             if len(fit):
                 self._fitted_on += len(fit)
-                self._rows.add(fit)
+                if keep:
+                    self._rows.add(fit)
                 yield fit, fit_labels, fit_ids
 
 

@@ -74,9 +74,8 @@ def require_complete(lots: Sequence[Lot], *, incomplete: bool) -> None:
         numbers = sorted({*range(1, here[0].count + 1)} - {lot.number for lot in here})
         if numbers:
             listed = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
-            missing.append(
-                f"of the {here[0].count} parts of {', '.join(data)} {len(numbers)} are missing: {listed}"
-            )
+            count = f"{len(numbers)} of {here[0].count}"
+            missing.append(f"{count} parts of {', '.join(data)} are not there ({listed})")
     if not missing:
         return
     told = "; ".join(missing)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from ..core.errors import InputError
 from ..features.arrays import ArrayParts, FeatureArray
 from ..features.store import FeatureStore, StoreParts
 from ..reference.head import Head
-from ..reference.reference import Batch, Batches, batches
+from ..reference.reference import Batch, Batches, Reference, batches
 
 # Share of the calibration data that may be known beyond twins: a data set has a few samples twice.
 _TOLERATED = 0.01
@@ -37,9 +38,16 @@ _AT_HAND = (Tensor, np.ndarray, list, tuple, FeatureArray, ArrayParts, FeatureSt
 # Precisions to compare in, the narrowest first; the half ones leave out what a batch's size changes.
 _HALF = (torch.bfloat16, torch.float16)
 EXACT = (*_HALF, torch.float32, torch.float64)
+_GONE = (
+    "the detector is fitted on a reference, whose rows are not there to be compared with: that the "
+    "calibration data holds other samples is for you to know"
+)
 _PIECE = 512
 _SEED = 0x5EED
 _KEY_BYTES = 8
+
+
+Data = TypeVar("Data")
 
 
 class RowCheck:
@@ -54,14 +62,15 @@ class RowCheck:
     ) -> None:
         at_hand = all(isinstance(data, _AT_HAND) for data in (*fitted, calibration))
         precisions = EXACT if share or at_hand else _HALF
-        # What cannot be iterated over is no data of rows: statistics, or a mistake that the fit names.
+        # What cannot be iterated over is no data of rows: a reference, or a mistake that the fit names.
+        self._gone = any(isinstance(data, Reference) for data in fitted)
         self._fitted = [_Rows(data, head, precisions) for data in fitted if isinstance(data, Iterable)]
         self._held_out = _Rows(calibration, head, precisions)
         self._share = share
         self._told = self._compared() if at_hand else None
         self._done = at_hand
 
-    def read(self, data: ArrayLike | Batches) -> ArrayLike | Batches:
+    def read(self, data: Data) -> Data | ArrayLike | Batches:
         """The data itself, or batches of it whose rows are written down on their way."""
         for rows in (*self._fitted, self._held_out):
             if rows.data is data:
@@ -73,10 +82,10 @@ class RowCheck:
         return self._told if self._done else self._compared()
 
     def _compared(self) -> str | None:
-        if not self._fitted:
-            return None
-        asked = self._held_out.keys("calibration")
-        told = [self._verdict(rows.keys("features"), asked) for rows in self._fitted]
+        told = [_GONE if self._gone else None]
+        if self._fitted:
+            asked = self._held_out.keys("calibration")
+            told += [self._verdict(rows.keys("features"), asked) for rows in self._fitted]
         return next(filter(None, told), None)
 
     def _verdict(self, known: _Keys, asked: _Keys) -> str | None:
