@@ -117,7 +117,9 @@ def test_a_shaping_learns_from_the_first_look_of_all_parts(spec: str, folder: Pa
     assert again.guard.detector.view_key == whole.guard.detector.view_key
 
 
-@pytest.mark.parametrize("detector", ["ora", "relative-energy", "mds", "knn?k=50", "ora+react:80"])
+@pytest.mark.parametrize(
+    "detector", ["ora", "relative-energy", "mds", "knn?k=50&fraction=0.2", "ora+react:80"]
+)
 def test_on_real_features(detector: str, data_root: Path, tmp_path: Path) -> None:
     data = data_root / "cifar10-densenet"
 
@@ -255,8 +257,8 @@ def test_pictures_that_were_fitted_on_do_not_calibrate(pictures: Path) -> None:
 
 def test_twins_across_the_share_are_told(folder: Path) -> None:
     features, labels = clusters(400, 0)
-    doubled = {"features": torch.cat([features, features]), "labels": torch.cat([labels, labels])}
-    np.savez(folder / "doubled.npz", **doubled)
+    twice = torch.cat([features, features])
+    np.savez(folder / "doubled.npz", features=twice, labels=torch.cat([labels, labels]))
     parts = parts_of(folder, data="doubled.npz")
     with pytest.warns(CalibrationWarning, match=r"rows to calibrate on are fitted on as well, and \d+"):
         fit_parts(parts)
@@ -298,9 +300,10 @@ def other_head(folder: Path) -> Part:
     )
 
 
-def changed(part: Part, **lot: int) -> Part:
+def changed(part: Part, *, number: int | None = None, samples: int | None = None) -> Part:
     (own,) = part.source.lots
-    return replace(part, source=replace(part.source, lots=(replace(own, **lot),)))
+    lot = replace(own, number=number or own.number, samples=samples or own.samples)
+    return replace(part, source=replace(part.source, lots=(lot,)))
 
 
 @pytest.mark.parametrize(
@@ -415,3 +418,15 @@ def test_a_guard_on_a_reference_needs_other_data_and_says_what_it_cannot_know() 
         warnings.simplefilter("error")
         whole = Guard.fit(features, labels, head=head(), detector=ORA(), calibration=new)
     np.testing.assert_allclose(guard.calibration.scores, whole.calibration.scores, rtol=1e-5, atol=1e-6)
+
+
+def test_labels_that_do_not_agree_are_refused_also_where_nothing_is_held_out(folder: Path) -> None:
+    features, labels = clusters(600, 0)
+    np.savez(folder / "renamed.npz", features=features, labels=(labels + 1) % CLASSES)
+    np.save(folder / "val.npy", clusters(100, 1)[0])
+    parts = parts_of(folder, share=0, data="renamed.npz")
+    with pytest.raises(InputError, match=r"labels, hardly more than by chance.*--force"):
+        fit_parts(parts, calibration=folder / "val.npy")
+    assert fit_parts(parts, calibration=folder / "val.npy", force=True).notes
+    with pytest.raises(InputError, match=r"hardly more than by chance"):
+        fit_parts(parts_of(folder, data="renamed.npz"))

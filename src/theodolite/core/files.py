@@ -133,6 +133,15 @@ def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[s
     return tensors, description
 
 
+def format_of(path: Path) -> str | None:
+    """The format that the header of a file of ours names; None of any other file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return str(_description(file.metadata() or {}, path)["format"])
+    except (SafetensorError, OSError, TheodoliteError):
+        return None
+
+
 @contextmanager
 def undamaged(path: str | Path, remedy: str) -> Iterator[None]:
     """Whatever fails while something is put together from parts of a file is the file's fault."""

@@ -33,7 +33,7 @@ from .fitted_rows import FittedRows
 from .fitting import open_known
 from .guard import CALIBRATION_SHARE
 from .holdout import check_share, in_share
-from .part import Part, held_out_bank
+from .part import Part, held_out_bank, looked_at_bank
 from .part_source import Lot, PartSource, require_complete, require_one_source
 
 
@@ -85,9 +85,8 @@ def collect(
         require_head(detector, known.fit.head)
     runs = [part.run(len(one)) if part and cut else range(len(one)) for one in known.fit.parts]
     whole = sum(map(len, known.fit.parts)) if cut else _pictures(named, settings)
-    source = _source(
-        known, Lot(tuple(map(str, named.fit)), whole, *(() if part is None else (part.number, part.count)))
-    )
+    number, count = (1, 1) if part is None else (part.number, part.count)
+    source = _source(known, Lot(tuple(map(str, named.fit)), whole, number, count, settings.limit))
     waits = _learnt(asked, first_look, known.fit.head, source)
     return _Pass(RowRuns(known.fit, runs), known.fit.head, calibration_share).part(asked, source, waits)
 
@@ -101,7 +100,8 @@ class _Pass:
         self._share = share
         self._samples = Seen()
         self._rows = FittedRows()
-        self._held_out = held_out_bank(data.data.parts[0].width)
+        width = data.data.parts[0].width
+        self._held_out, self._looked_at = held_out_bank(width), looked_at_bank(width)
         self._fitted_on = 0
 
     def part(self, detectors: Sequence[Detector], source: PartSource, first_look: bool) -> Part:
@@ -122,6 +122,7 @@ class _Pass:
             self._share,
             self._fitted_on,
             self._held_out,
+            self._looked_at,
             self._samples,
             self._rows,
             source,
@@ -143,6 +144,8 @@ class _Pass:
                 self._fitted_on += len(fit)
                 if keep:
                     self._rows.add(fit)
+                if keep and not self._share and fit_labels is not None:
+                    self._looked_at.add(fit, fit_labels, fit_ids)
                 yield fit, fit_labels, fit_ids
 
 

@@ -72,8 +72,7 @@ def fit_parts(
     chosen = _chosen(detector, whole)
     chosen.fit(whole.reference(chosen))
     data = whole.calibration() if calibration is None else _opened(calibration, model, whole, allowed)
-    rows = len(data) if isinstance(data, FeatureStore | ArrayParts) else len(whole.held_out)
-    agreed = agreed_labels(whole.head, data, rows, force=allowed.get("force", False))
+    agreed = agreed_labels(whole.head, *whole.labelled_rows(), force=allowed.get("force", False))
     per_class = allowed.get("per_class", False)
     scores, calibrated = calibrate(chosen, data, whole.head, own_share=own_share, per_class=per_class)
     doubts = [calibrated.doubt]

@@ -52,6 +52,13 @@ from .part_source import PartSource
 
 # Rows that are held out and kept, over all parts: those with the smallest keys, a smaller share of the data.
 HELD_OUT_ROWS = 20_000
+# Rows with labels that are kept where none are held out, to see whether the classifier agrees with them.
+LOOKED_AT_ROWS = 2_000
+
+
+def looked_at_bank(width: int) -> Bank:
+    """Room for rows that show whether classifier and labels agree."""
+    return Bank(LOOKED_AT_ROWS, width, seed=SHARE_SEED)
 
 
 def held_out_bank(width: int) -> Bank:
@@ -65,7 +72,8 @@ class Part:
 
     ``references`` are the statistics of each view of the features, ``held_out`` the rows to calibrate on, of
     the ``share`` that was not fitted on (0: none). ``histogram`` is that of a first look. ``samples`` are the
-    ids of all samples, ``contents`` digests of their pictures where they have any.
+    ids of all samples, ``contents`` digests of their pictures where they have any; ``looked_at`` are some
+    rows that were fitted on, kept for their labels where none are held out.
     """
 
     detectors: tuple[Detector, ...]
@@ -74,6 +82,7 @@ class Part:
     share: float
     fitted_on: int
     held_out: Bank
+    looked_at: Bank
     samples: Seen
     rows: FittedRows
     source: PartSource
@@ -92,7 +101,14 @@ class Part:
 
     def calibration(self) -> list[Batch]:
         """The rows held out, with labels where all samples have one."""
-        bank = self.held_out
+        return self._batches(self.held_out)
+
+    def labelled_rows(self) -> tuple[list[Batch], int]:
+        """Rows that show whether classifier and labels agree, and how many there are."""
+        bank = self.held_out if self.share else self.looked_at
+        return self._batches(bank), len(bank)
+
+    def _batches(self, bank: Bank) -> list[Batch]:
         return [(bank.features, bank.labels if self.source.labelled else None, bank.ids)]
 
     def reference(self, detector: Detector) -> Reference:
@@ -120,6 +136,7 @@ class Part:
             self.share,
             self.fitted_on + other.fitted_on,
             self.held_out + other.held_out,
+            self.looked_at + other.looked_at,
             self.samples + other.samples,
             self.rows + other.rows,
             source,
@@ -165,7 +182,8 @@ class Part:
         tensors = {**shapings, **keys, **pack_head(self.head), **pack_histogram(self.histogram)}
         for place, reference in enumerate(self.references):
             tensors |= pack_statistics(reference.statistics, f"reference.{place}.")
-        tensors |= {f"held_out.{name}": tensor for name, tensor in pack_bank(self.held_out).items()}
+        for name, bank in (("held_out", self.held_out), ("looked_at", self.looked_at)):
+            tensors |= {f"{name}.{column}": tensor for column, tensor in pack_bank(bank).items()}
         tensors |= pack_seen(self.samples, "samples.")
         if self.contents is not None:
             tensors |= pack_seen(self.contents, "contents.")
@@ -204,6 +222,7 @@ class Part:
                 said.share,
                 said.fitted_on,
                 unpack_bank(held_out_bank(said.width), tensors, "held_out."),
+                unpack_bank(looked_at_bank(said.width), tensors, "looked_at."),
                 unpack_seen(said.samples, tensors, "samples."),
                 FittedRows.unpacked(tensors, said.rows),
                 said.source,

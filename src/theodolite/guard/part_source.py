@@ -17,15 +17,18 @@ from .provenance import Provenance
 
 @dataclass(frozen=True)
 class Lot:
-    """The ``number``-th of ``count`` lots of data, which has so many ``samples`` in all."""
+    """The ``number``-th of ``count`` lots of data, which has so many ``samples`` in all; of each lot a
+    ``limit`` was taken, or all."""
 
     data: tuple[str, ...]
     samples: int
-    number: int = 1
-    count: int = 1
+    number: int
+    count: int
+    limit: int | None = None
 
     def __str__(self) -> str:
-        return f"part {self.number}/{self.count} of {', '.join(self.data)}"
+        limit = "" if self.limit is None else f" (limit {self.limit:,})"
+        return f"part {self.number}/{self.count}{limit} of {', '.join(self.data)}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _require_beside(lot: Lot, known: Sequence[Lot]) -> None:
     for other in known:
         if lot.data != other.data:
             continue
-        if (lot.count, lot.samples) != (other.count, other.samples):
+        if (lot.count, lot.samples, lot.limit) != (other.count, other.samples, other.limit):
             raise InputError(
                 f"{lot} was cut from {lot.samples:,} samples and {other} from {other.samples:,}: the parts "
                 f"do not fit together. Collect all of them anew, from data that does not change meanwhile"

@@ -199,8 +199,9 @@ def require_each_once(samples: Seen) -> None:
     """Refuse an account in which samples have the same id."""
     if samples.repeated:
         raise InputError(
-            f"ids name {samples.repeated:,} samples or more twice: a reference that merges with others needs "
-            f"an id of its own for every sample"
+            f"ids name {samples.repeated:,} samples or more twice: what merges with others needs an id of "
+            f"its own for every sample. Of pictures it is their path: a list file may name them by longer "
+            f"ones"
         )
 
 
