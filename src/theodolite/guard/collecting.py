@@ -25,8 +25,8 @@ from ..features.settings import ExtractionSettings, Watch
 from ..features.store import StoreParts, is_store
 from ..reference.head import Head
 from ..reference.percentiles import ActivationHistogram
-from ..reference.reference import Batch, Reference, batches, collect_views, require_each_once
-from ..reference.seen import Seen
+from ..reference.reference import Batch, Reference, batches, collect_views
+from ..reference.seen import Seen, require_each_once
 from .choice import choose_detector, require_head
 from .fit_data import DataPaths, KnownData
 from .fitted_rows import FittedRows

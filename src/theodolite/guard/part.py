@@ -24,8 +24,8 @@ from ..reference.bank import Bank
 from ..reference.head import Head
 from ..reference.pairs import merged_in_pairs
 from ..reference.percentiles import ActivationHistogram
-from ..reference.reference import Batch, Reference, require_apart
-from ..reference.seen import Seen
+from ..reference.reference import Batch, Reference
+from ..reference.seen import Seen, require_apart
 from ..reference.storage import (
     pack_bank,
     pack_head,

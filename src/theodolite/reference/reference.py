@@ -26,17 +26,9 @@ from ..core.files import read_tensors, undamaged, write_tensors
 from ..core.plain import JsonObject, from_plain, to_plain
 from .head import Head
 from .pairs import merged_in_pairs
-from .seen import Seen
+from .seen import Seen, require_apart, require_each_once
 from .statistics import Needs, Statistics
-from .storage import (
-    StatisticsRecord,
-    pack_head,
-    pack_seen,
-    pack_statistics,
-    unpack_head,
-    unpack_seen,
-    unpack_statistics,
-)
+from .storage import ReferenceRecord, pack_reference, unpack_reference
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
 Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike | None, ...] | list[ArrayLike]]
@@ -63,18 +55,6 @@ class View:
 
 PLAIN = "plain"
 FORMAT = "theodolite-reference/1"
-
-
-@dataclass(frozen=True)
-class _Description:
-    """A reference in a file's header; ``samples`` is None where their ids are not known."""
-
-    format: str
-    theodolite: str
-    view: str
-    unit_features: bool
-    statistics: StatisticsRecord
-    samples: int | None
 
 
 class Reference:
@@ -134,31 +114,22 @@ class Reference:
 
     def save(self, path: str | Path) -> None:
         """Write the reference as one safetensors file, which `load` reads back bit by bit."""
+        record = ReferenceRecord.of(self.head, self.statistics, self.samples, self.view)
         description: JsonObject = {
             "format": FORMAT,
             "theodolite": __version__,
-            "view": self.view,
-            "unit_features": self.head is not None and self.head.unit_features,
-            "statistics": to_plain(StatisticsRecord.of(self.statistics)),
-            "samples": None if self.samples is None else self.samples.count,
+            "reference": to_plain(record),
         }
-        tensors = {**pack_head(self.head), **pack_statistics(self.statistics, "statistics.")}
-        if self.samples is not None:
-            tensors |= pack_seen(self.samples, "samples.")
-        write_tensors(Path(path), tensors, description)
+        write_tensors(Path(path), pack_reference(self.head, self.statistics, self.samples), description)
 
     @classmethod
     def load(cls, path: str | Path) -> Reference:
         """A reference from a file that `save` wrote; one that is damaged is refused."""
         tensors, description = read_tensors(Path(path), FORMAT)
         with undamaged(path, "collect it again"):
-            said = from_plain(_Description, description, "the reference")
-            return cls(
-                unpack_head(tensors, said.unit_features),
-                unpack_statistics(said.statistics, tensors, "statistics."),
-                said.view,
-                None if said.samples is None else unpack_seen(said.samples, tensors, "samples."),
-            )
+            said = from_plain(ReferenceRecord, description.get("reference"), "the reference")
+            head, statistics, samples = unpack_reference(said, tensors)
+            return cls(head, statistics, said.view, samples)
 
     @classmethod
     def merged(cls, references: Iterable[Reference]) -> Reference:
@@ -182,27 +153,6 @@ class Reference:
             require_apart(self.samples, other.samples)
             samples = self.samples + other.samples
         return Reference(self.head, self.statistics + other.statistics, self.view, samples)
-
-
-def require_apart(one: Seen, other: Seen) -> None:
-    """Refuse halves that share samples: their sums would count these twice."""
-    _, shared = one.comparable(other)
-    if shared:
-        raise InputError(
-            f"the two halves share samples: {shared:,} ids or more are in both, and what they gave would "
-            f"count twice. Either a part was given twice, or parts overlap, or different samples have the "
-            f"same id: give every part once, and name data whose samples have the same names together"
-        )
-
-
-def require_each_once(samples: Seen) -> None:
-    """Refuse an account in which samples have the same id."""
-    if samples.repeated:
-        raise InputError(
-            f"ids name {samples.repeated:,} samples or more twice: what merges with others needs an id of "
-            f"its own for every sample. Of pictures it is their path: a list file may name them by longer "
-            f"ones"
-        )
 
 
 def collect_views(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..core.errors import InputError
 from .bank import sample_keys
 
 # 8 MiB of ids: exact up to a million samples.
@@ -96,3 +97,24 @@ class Seen:
         counted = torch.zeros_like(distinct).index_add_(0, places, times)
         kept = sample_keys(distinct, _SEED).argsort(stable=True)[: self.limit]
         self._values, self._times = distinct[kept], counted[kept]
+
+
+def require_apart(one: Seen, other: Seen) -> None:
+    """Refuse halves that share samples: their sums would count these twice."""
+    _, shared = one.comparable(other)
+    if shared:
+        raise InputError(
+            f"the two halves share samples: {shared:,} ids or more are in both, and what they gave would "
+            f"count twice. Either a part was given twice, or parts overlap, or different samples have the "
+            f"same id: give every part once, and name data whose samples have the same names together"
+        )
+
+
+def require_each_once(samples: Seen) -> None:
+    """Refuse an account in which samples have the same id."""
+    if samples.repeated:
+        raise InputError(
+            f"ids name {samples.repeated:,} samples or more twice: what merges with others needs an id of "
+            f"its own for every sample. Of pictures it is their path: a list file may name them by longer "
+            f"ones"
+        )

@@ -33,6 +33,39 @@ class StatisticsRecord:
         return cls(statistics.needs, statistics.width, statistics.classes, statistics.seed, statistics.count)
 
 
+@dataclass(frozen=True)
+class ReferenceRecord:
+    """All of a reference but its tensors; ``samples`` is None where their ids are not known."""
+
+    view: str
+    unit_features: bool
+    statistics: StatisticsRecord
+    samples: int | None
+
+    @classmethod
+    def of(
+        cls, head: Head | None, statistics: Statistics, samples: Seen | None, view: str
+    ) -> ReferenceRecord:
+        unit = head is not None and head.unit_features
+        count = None if samples is None else samples.count
+        return cls(view, unit, StatisticsRecord.of(statistics), count)
+
+
+def pack_reference(head: Head | None, statistics: Statistics, samples: Seen | None) -> dict[str, Tensor]:
+    """The tensors of a reference."""
+    known = {} if samples is None else pack_seen(samples, "samples.")
+    return {**pack_head(head), **pack_statistics(statistics, "statistics."), **known}
+
+
+def unpack_reference(
+    record: ReferenceRecord, tensors: Mapping[str, Tensor]
+) -> tuple[Head | None, Statistics, Seen | None]:
+    """What `pack_reference` was given."""
+    samples = None if record.samples is None else unpack_seen(record.samples, tensors, "samples.")
+    statistics = unpack_statistics(record.statistics, tensors, "statistics.")
+    return unpack_head(tensors, record.unit_features), statistics, samples
+
+
 def pack_statistics(statistics: Statistics, prefix: str) -> dict[str, Tensor]:
     """The tensors of what was asked for; of a scatter the upper half, row after row."""
     needs, moments = statistics.needs, statistics.moments
