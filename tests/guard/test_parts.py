@@ -274,18 +274,31 @@ def test_too_few_rows_to_compare_are_told(folder: Path, monkeypatch: pytest.Monk
 def test_of_too_many_held_out_rows_a_smaller_share_is_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = Part.merged(parts_of(folder))
+    ids = Part.merged(parts_of(folder)).held_out.ids
     monkeypatch.setattr(part_module, "HELD_OUT_ROWS", 60)
     parts = parts_of(folder)
-    kept = Part.merged(parts).held_out.ids
-    assert len(kept) == 60
-    ids = every.held_out.ids
+    assert 60 < sum(len(part.held_out) for part in parts) < 180 < len(ids), "no part keeps what none will use"
+    merged = Part.merged(parts)
     smaller = [ids[in_share(ids, share)] for share in np.linspace(0.01, 0.2, 400)]
     same = [chosen for chosen in smaller if len(chosen) == 60]
     assert same, "some smaller share holds out as many"
-    assert set(kept.tolist()) == set(same[0].tolist())
+    assert set(merged.held_out.ids.tolist()) == set(same[0].tolist())
+    assert merged.fitted_on == ROWS - len(ids), "what is not kept is not fitted on either"
     with pytest.warns(TheodoliteWarning, match=r"the parts keep 60, at most"):
         fit_parts(parts)
+
+
+def test_data_of_different_sizes_keeps_the_same_share(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the smaller would be a larger share of the calibration rows than of the data."""
+    monkeypatch.setattr(part_module, "HELD_OUT_ROWS", 100)
+    large = parts_of(folder)[0]  # one of four: fewer rows than there is room for
+    (small,) = parts_of(folder, count=1, data="val.npz")
+    assert large.kept < small.kept
+    merged = large + small
+    assert len(merged.held_out) < 100
+    expected = int(in_share(small.held_out.ids, large.kept).sum())
+    assert 0 < expected < len(small.held_out)
+    assert len(merged.held_out) == len(large.held_out) + expected
 
 
 # ---------------------------------------------------------------------- refusals
@@ -430,3 +443,20 @@ def test_labels_that_do_not_agree_are_refused_also_where_nothing_is_held_out(fol
     assert fit_parts(parts, calibration=folder / "val.npy", force=True).notes
     with pytest.raises(InputError, match=r"hardly more than by chance"):
         fit_parts(parts_of(folder, data="renamed.npz"))
+
+
+def test_a_part_is_as_large_as_the_page_says(folder: Path) -> None:
+    """The formulas of docs/scale.md, for float32 features in files; a header is a few thousand bytes."""
+    width, classes, n = WIDTH, CLASSES, 0
+    for name, learnt in (
+        ("ora", 8 * width),
+        ("mds", 8 * classes * width + 4 * width * (width + 1)),
+        ("knn", -1),
+    ):
+        part = parts_of(folder, name, count=1)[0]
+        n = part.fitted_on
+        part.save(folder / "part.safetensors")
+        rows = 4 * width + 16
+        expected = 4 * classes * (width + 1) + (n * rows if learnt < 0 else learnt)
+        expected += (ROWS - n) * rows + 8 * ROWS + 24 * n
+        assert 0 < (folder / "part.safetensors").stat().st_size - expected < 6_000

@@ -33,7 +33,7 @@ from .fitted_rows import FittedRows
 from .fitting import open_known
 from .guard import CALIBRATION_SHARE
 from .holdout import check_share, in_share
-from .part import Part, held_out_bank, looked_at_bank
+from .part import Part, held_out_bank, kept_share, looked_at_bank
 from .part_source import Lot, PartSource, require_complete, require_one_source
 
 
@@ -88,16 +88,20 @@ def collect(
     number, count = (1, 1) if part is None else (part.number, part.count)
     source = _source(known, Lot(tuple(map(str, named.fit)), whole, number, count, settings.limit))
     waits = _learnt(asked, first_look, known.fit.head, source)
-    return _Pass(RowRuns(known.fit, runs), known.fit.head, calibration_share).part(asked, source, waits)
+    kept = kept_share(calibration_share, source.lots[0].taken)
+    reading = _Pass(RowRuns(known.fit, runs), known.fit.head, calibration_share, kept)
+    return reading.part(asked, source, waits)
 
 
 class _Pass:
-    """One reading of the rows, of which a share is held out; what is fitted on goes on to the statistics."""
+    """One reading of the rows, of which a share is held out, and of it a smaller share kept; what is fitted
+    on goes on to the statistics."""
 
-    def __init__(self, data: RowRuns, head: Head | None, share: float) -> None:
+    def __init__(self, data: RowRuns, head: Head | None, share: float, kept: float) -> None:
         self._data = data
         self._head = head
         self._share = share
+        self._kept = kept
         self._samples = Seen()
         self._rows = FittedRows()
         width = data.data.parts[0].width
@@ -120,6 +124,7 @@ class _Pass:
             self._head,
             tuple(references),
             self._share,
+            self._kept,
             self._fitted_on,
             self._held_out,
             self._looked_at,
@@ -137,8 +142,8 @@ class _Pass:
                 raise InputError("the data has no ids: parts are kept apart by them")
             self._samples.add(ids)
             held = in_share(ids, self._share) if self._share else ids.new_zeros(len(ids)).bool()
-            if keep and bool(held.any()):
-                self._held_out.add(*_chosen(rows, labels, ids, held))
+            if keep and self._share:
+                self._held_out.add(*_chosen(rows, labels, ids, in_share(ids, self._kept)))
             fit, fit_labels, fit_ids = _chosen(rows, labels, ids, ~held)
             if len(fit):
                 self._fitted_on += len(fit)

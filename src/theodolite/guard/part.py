@@ -11,6 +11,7 @@ learns from the first look of all parts, and then the parts are collected.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ from ..reference.storage import (
     unpack_statistics,
 )
 from .fitted_rows import FittedRows
-from .holdout import SHARE_SEED
+from .holdout import SHARE_SEED, in_share
 from .part_files import (
     FORMAT,
     REMEDY,
@@ -52,8 +53,15 @@ from .part_source import PartSource
 
 # Rows that are held out and kept, over all parts: those with the smallest keys, a smaller share of the data.
 HELD_OUT_ROWS = 20_000
+# Standard deviations by which the parts together keep more: the rows with the smallest keys are among them.
+_SPARE = 10
 # Rows with labels that are kept where none are held out, to see whether the classifier agrees with them.
 LOOKED_AT_ROWS = 2_000
+
+
+def kept_share(share: float, samples: int) -> float:
+    """The share of so many samples, in all parts, that is enough to keep of those that are held out."""
+    return min(share, (HELD_OUT_ROWS + _SPARE * math.sqrt(HELD_OUT_ROWS)) / samples)
 
 
 def looked_at_bank(width: int) -> Bank:
@@ -70,16 +78,17 @@ def held_out_bank(width: int) -> Bank:
 class Part:
     """What was learnt from some of the data; ``a + b`` is what both learnt.
 
-    ``references`` are the statistics of each view of the features, ``held_out`` the rows to calibrate on, of
-    the ``share`` that was not fitted on (0: none). ``histogram`` is that of a first look. ``samples`` are the
-    ids of all samples, ``contents`` digests of their pictures where they have any; ``looked_at`` are some
-    rows that were fitted on, kept for their labels where none are held out.
+    ``references`` are the statistics of each view of the features, ``held_out`` the rows to calibrate on: of
+    the ``share`` that was not fitted on (0: none) a smaller share ``kept``. ``histogram`` is that of a first
+    look. ``samples`` are the ids of all samples, ``contents`` digests of their pictures where they have any;
+    ``looked_at`` are some rows that were fitted on, kept for their labels where none are held out.
     """
 
     detectors: tuple[Detector, ...]
     head: Head | None
     references: tuple[Reference, ...]
     share: float
+    kept: float
     fitted_on: int
     held_out: Bank
     looked_at: Bank
@@ -126,7 +135,7 @@ class Part:
         )
 
     def __add__(self, other: Part) -> Part:
-        source = self.source + other.source
+        source, kept = self.source + other.source, min(self.kept, other.kept)
         self._require_alike(other)
         require_apart(self.samples, other.samples)
         return Part(
@@ -134,8 +143,9 @@ class Part:
             self.head,
             tuple(one + two for one, two in zip(self.references, other.references, strict=True)),
             self.share,
+            kept,
             self.fitted_on + other.fitted_on,
-            self.held_out + other.held_out,
+            _within(self.held_out, kept) + _within(other.held_out, kept),
             self.looked_at + other.looked_at,
             self.samples + other.samples,
             self.rows + other.rows,
@@ -195,6 +205,7 @@ class Part:
             "unit_features": self.head is not None and self.head.unit_features,
             "width": self.held_out.width,
             "share": self.share,
+            "kept": self.kept,
             "fitted_on": self.fitted_on,
             "samples": self.samples.count,
             "contents": None if self.contents is None else self.contents.count,
@@ -220,6 +231,7 @@ class Part:
                     for place, one in enumerate(said.views)
                 ),
                 said.share,
+                said.kept,
                 said.fitted_on,
                 unpack_bank(held_out_bank(said.width), tensors, "held_out."),
                 unpack_bank(looked_at_bank(said.width), tensors, "looked_at."),
@@ -229,6 +241,12 @@ class Part:
                 None if said.contents is None else unpack_seen(said.contents, tensors, "contents."),
                 unpack_histogram(tensors),
             )
+
+
+def _within(bank: Bank, share: float) -> Bank:
+    """The rows that a share of the samples holds out: parts of different data keep the same one."""
+    here = in_share(bank.ids, share)
+    return bank.restored(bank.features[here], bank.labels[here], bank.ids[here], bank.class_sizes)
 
 
 def _both(one: Seen | None, other: Seen | None) -> Seen | None:

@@ -53,6 +53,7 @@ class Description:
     unit_features: bool
     width: int
     share: float
+    kept: float
     fitted_on: int
     samples: int
     contents: int | None

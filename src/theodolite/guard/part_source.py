@@ -26,6 +26,12 @@ class Lot:
     count: int
     limit: int | None = None
 
+    @property
+    def taken(self) -> int:
+        """Samples of all lots together, at most."""
+        every = self.count * len(self.data)
+        return self.samples if self.limit is None else min(self.samples, self.limit * every)
+
     def __str__(self) -> str:
         limit = "" if self.limit is None else f" (limit {self.limit:,})"
         return f"part {self.number}/{self.count}{limit} of {', '.join(self.data)}"
