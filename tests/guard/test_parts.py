@@ -388,6 +388,8 @@ def test_a_first_look_is_no_part_to_fit_on(folder: Path) -> None:
         fit_parts(look)
     with pytest.raises(InputError, match="are not there"):
         parts_of(folder, "ora+react:80", look=look[:3])
+    with pytest.raises(InputError, match=r"held out 20 % .* now it is 30 %"):
+        parts_of(folder, "ora+react:80", look=look, share=0.3)
     with pytest.raises(InputError, match="leave --first-look out"):
         parts_of(folder, "ora", look=look)
     with pytest.raises(InputError, match="name the parts that the first round gave"):

@@ -87,7 +87,8 @@ def collect(
     whole = sum(map(len, known.fit.parts)) if cut else _pictures(named, settings)
     number, count = (1, 1) if part is None else (part.number, part.count)
     source = _source(known, Lot(tuple(map(str, named.fit)), whole, number, count, settings.limit))
-    waits = _learnt(asked, first_look, known.fit.head, source)
+    looked = [one if isinstance(one, Part) else Part.load(one) for one in first_look]
+    waits = _learnt(asked, looked, known.fit.head, source, calibration_share)
     kept = kept_share(calibration_share, source.lots[0].taken)
     reading = _Pass(RowRuns(known.fit, runs), known.fit.head, calibration_share, kept)
     return reading.part(asked, source, waits)
@@ -161,7 +162,11 @@ def _chosen(
 
 
 def _learnt(
-    detectors: Sequence[Detector], given: Sequence[str | Path | Part], head: Head | None, source: PartSource
+    detectors: Sequence[Detector],
+    given: Sequence[Part],
+    head: Head | None,
+    source: PartSource,
+    share: float,
 ) -> bool:
     """Teach the shapings that have to learn from the first look of all parts; True if it is yet to be had."""
     shapings = [one.shaping for one in detectors if one.shaping is not None and not one.shaping.ready]
@@ -169,7 +174,7 @@ def _learnt(
         return bool(shapings)
     if not shapings:
         raise InputError("a first look is for a shaping that learns (react): leave --first-look out")
-    seen = Part.merged(one if isinstance(one, Part) else Part.load(one) for one in given)
+    seen = Part.merged(given)
     if seen.histogram is None:
         raise InputError(
             "the first look holds statistics, not how often activations were seen: name the parts that the "
@@ -177,6 +182,11 @@ def _learnt(
         )
     require_complete(seen.source.lots, incomplete=False)
     require_one_source(seen.source, source)
+    if seen.share != share:
+        raise InputError(
+            f"the first look held out {100 * seen.share:g} % to calibrate on, now it is {100 * share:g} %: both "
+            f"rounds need the same --calibration-share"
+        )
     if seen.head is not None and head is not None and not seen.head.equals(head):
         raise InputError("the first look was had through another head: both rounds need the same")
     for shaping in shapings:
