@@ -1,9 +1,9 @@
-"""What the other scores cost at ImageNet size: against matrix products, faiss, scikit-learn, pytorch-ood.
+"""What the other scores cost at ImageNet size, against matrix products and pytorch-ood.
 
     python speed/scores_speed.py
 
 D = 2,048 and C = 1,000 unless a line says otherwise, float32, all on the same cores. Other libraries are
-measured if they are installed. Exit code 1 if a promise is broken.
+measured if they are installed. Neighbours have a script of their own. Exit code 1 if a promise is broken.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ from torch import Tensor
 import theodolite as th
 from memory import extra_mebibytes
 from theodolite.core.compat import import_torchvision
-from theodolite.reference.head import unit_rows
 from timing import paired_ratio, report
 
 WIDTH, CLASSES, ROWS = 2_048, 1_000, 1_000
-BANK, NEIGHBOURS = 20_000, 50
 MEMORY_ROWS, MEMORY_LIMIT = 4_096, 512.0
 
 
@@ -79,30 +77,6 @@ def boundaries(head: th.Head, features: Tensor, labels: Tensor) -> None:
     report("pytorch-ood's fDBD / ours, 4,000 rows, 300 classes", ratio, "x")
 
 
-def neighbours(width: int) -> bool:
-    rng = torch.Generator().manual_seed(1)
-    bank, queries = torch.randn(BANK, width, generator=rng), torch.randn(ROWS, width, generator=rng)
-    unit_bank, unit_queries = unit_rows(bank).numpy(), unit_rows(queries).numpy()
-    detector = th.KNN(k=NEIGHBOURS).fit(bank)
-    searches = {}
-    faiss = optional("faiss")
-    if faiss is not None:
-        index = faiss.IndexFlatL2(width)
-        index.add(unit_bank)
-        searches["faiss.IndexFlatL2"] = lambda: index.search(unit_queries, NEIGHBOURS)
-    sklearn = optional("sklearn.neighbors")
-    if sklearn is not None:
-        brute = sklearn.NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="brute", n_jobs=-1).fit(unit_bank)
-        searches["scikit-learn's brute force"] = lambda: brute.kneighbors(unit_queries)
-    kept = True
-    for name, search in searches.items():
-        ratio = paired_ratio(search, lambda: detector.score(queries), rounds=7)
-        line = f"{name} / KNN, {BANK:,} rows, D = {width:,}, k = {NEIGHBOURS}"
-        # Promised for the features of a large network; at D = 512 faiss was faster in some of our runs.
-        kept &= report(line, ratio, "x", limit=1.0 if width == WIDTH else None, at_least=True)
-    return kept
-
-
 def measure_memory() -> dict[str, float]:
     """Extra memory of scoring with each detector, in a process that has done nothing larger before."""
     head, features, labels = problem(MEMORY_ROWS)
@@ -133,8 +107,6 @@ def main() -> int:
     head, features, labels = problem()
     kept = mahalanobis(head, features, labels)
     boundaries(head, features, labels)
-    for width in (512, WIDTH):
-        kept &= neighbours(width)
     kept &= memory()
     return 0 if kept else 1
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from theodolite.core.alike import Alike, Untold
+from theodolite.core.alike import Alike, ByContent, Untold
 from theodolite.core.once import Pass, kept, kept_like, once
 from theodolite.detectors.shaping import ReAct, Scale
 from theodolite.reference.head import Head
@@ -19,6 +19,19 @@ CALLS: list[str] = []
 @pytest.fixture(autouse=True)
 def _no_calls() -> None:
     CALLS.clear()
+
+
+class Pair(ByContent):
+    def __init__(self, *tensors: Tensor) -> None:
+        self.tensors = tensors
+
+    @property
+    def content(self) -> tuple[Tensor, ...]:
+        return self.tensors
+
+
+class Other(Pair):
+    """Another kind of thing."""
 
 
 def times(rows: Tensor, factor: Tensor) -> Tensor:
@@ -121,9 +134,9 @@ def test_inference_tensors_are_never_shared() -> None:
         (Scale(percentile=85.0), Scale(percentile=85.0), True),
         (Scale(percentile=85.0), Scale(percentile=86.0), False),
         (1, 1.0, False),
-        ((torch.ones(2), torch.zeros(3)), (torch.ones(2), torch.zeros(3)), True),
-        ((torch.ones(2), torch.zeros(3)), (torch.ones(2), torch.ones(3)), False),
-        ((torch.ones(2),), torch.ones(2), False),
+        (Pair(torch.ones(2), torch.zeros(3)), Pair(torch.ones(2), torch.zeros(3)), True),
+        (Pair(torch.ones(2), torch.zeros(3)), Pair(torch.ones(2), torch.ones(3)), False),
+        (Pair(torch.ones(2), torch.zeros(3)), Other(torch.ones(2), torch.zeros(3)), False),
     ],
 )
 def test_things_are_told_by_their_content(one: object, other: object, same: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -92,19 +92,32 @@ def test_looks_are_counted() -> None:
     value=st.sampled_from([torch.nan, torch.inf, -torch.inf]),
     where=st.sampled_from(["features", "logits"]),
     double=st.booleans(),
-    metric=st.sampled_from(["euclidean", "mahalanobis"]),
+    kind=st.sampled_from([th.ORA, lambda: th.ORA(metric="mahalanobis"), th.RelativeEnergy]),
 )
 def test_what_is_no_number_is_refused_without_a_look_at_it(
-    place: int, column: int, value: float, where: str, double: bool, metric: str
+    place: int, column: int, value: float, where: str, double: bool, kind: Callable[[], th.Detector]
 ) -> None:
-    """ORA sums nothing up to see it: such a row cannot get a finite score."""
+    """These scores sum nothing up to see it: such a row cannot get a finite score."""
     problem = make_problem(seed=1)
-    detector = th.ORA(metric=metric).fit(problem.train, problem.labels, head=problem.head)
+    detector = kind().fit(problem.train, problem.labels, head=problem.head)
     rows = problem.test[:8].double() if double else problem.test[:8].float()
     logits = problem.head(rows)
     (rows if where == "features" else logits)[place, column] = value
     with pytest.raises(InputError, match=f"{where} hold NaN or infinity in row {place}"):
         detector.score(rows, logits)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_logits_that_are_no_numbers_are_seen_at_the_mean_itself(value: float) -> None:
+    """There the deviation is 0, and a score of 0 would hide them."""
+    head = th.Head(torch.eye(3))
+    rows = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1]])
+    detector = th.RelativeEnergy().fit(torch.cat([rows, -rows]), head=head)
+    logits = torch.zeros(1, 3)
+    assert float(detector.score(torch.zeros(1, 3), logits)[0]) == 0
+    logits[0, 1] = value
+    with pytest.raises(InputError, match="logits hold NaN or infinity in row 0"):
+        detector.score(torch.zeros(1, 3), logits)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([1, 2, 37, 1_000]))

@@ -158,15 +158,15 @@ def test_a_bank_that_changes_during_a_search_is_refused(
     store = write_store(tmp_path / "store")
     detector = th.create(name, store=store).fit()
     detector.score(PROBLEM.ood)
-    shard, read = FeatureStore.shard, []
+    features, read = FeatureStore.features, []
 
-    def meanwhile(self: FeatureStore, index: int) -> object:
+    def meanwhile(self: FeatureStore, index: int) -> torch.Tensor:
         read.append(index)
         if index == 4:
             changed(store, value=7.0)
-        return shard(self, index)
+        return features(self, index)
 
-    monkeypatch.setattr(FeatureStore, "shard", meanwhile)
+    monkeypatch.setattr(FeatureStore, "features", meanwhile)
     with pytest.raises(InputError, match="changed while it was searched"):
         detector.score(PROBLEM.ood)
     assert 4 in read

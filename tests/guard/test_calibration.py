@@ -130,3 +130,20 @@ def test_the_rate_of_one_calibration(count: int, rate: float) -> None:
 def test_a_rate_just_below_one_flags_all_but_the_most_familiar() -> None:
     calibration = Calibration(np.arange(75.0))
     assert calibration.threshold(math.nextafter(1, 0)) == 74
+
+
+@given(
+    count=st.integers(1, 60), rate=st.floats(0.001, 0.999), seed=st.integers(0, 10**6), single=st.booleans()
+)
+def test_numbers_and_tensors_flag_the_same(count: int, rate: float, seed: int, single: bool) -> None:
+    """How many scores there are is one number for all, or one a score; NaN is looked for, or known absent."""
+    rng = np.random.default_rng(seed)
+    known = Calibration(rng.integers(0, 20, count).astype(np.float64))
+    scores = torch.from_numpy(rng.integers(-2, 22, 50)).to(torch.float32 if single else torch.float64)
+    classes, alpha = torch.zeros(50, dtype=torch.int64), torch.tensor(rate, dtype=torch.float64)
+    looked, whole = known.standing(scores, classes), known.standing(scores, classes, whole=True)
+    each = looked._replace(among=torch.full((50,), count))
+    assert whole.nowhere is None
+    for other in (whole, each):
+        assert torch.equal(known.flags(other, alpha), known.flags(looked, alpha))
+        assert torch.equal(known(other), known(looked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 import theodolite as th
 from synthetic import Problem, make_problem
-from theodolite.core.errors import ExportError, InputError
+from theodolite.core.errors import ExportError, InputError, TheodoliteWarning
 from theodolite.guard import Guard, Verdicts
 from theodolite.guard.export import export as export_module
 from theodolite.guard.export import translations as translations_module
@@ -27,7 +28,13 @@ SHAPED = [
     "msp+ash-p:60",
     "mds+scale:85",
 ]
-VARIANTS = ["ora?centre=predicted", "ora?metric=mahalanobis&aggregate=mean"]
+VARIANTS = [
+    "ora?centre=predicted",
+    "ora?metric=mahalanobis&aggregate=mean",
+    "knn?half_bank=true",
+    "nnguide?half_bank=true",
+    "csi?half_bank=true",
+]
 PROGRAMS = ["relative-energy", "ora+react:80", "knn"]
 ONE_RANK = 1.0
 
@@ -168,6 +175,15 @@ def test_a_bank_that_is_too_large(problem: Problem, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(export_module, "BANK_ENTRIES", 24 * 100)
     with pytest.raises(ExportError, match="takes at most 100"):
         fit("knn", problem).export(tmp_path / "guard.onnx")
+
+
+def test_a_bank_that_is_searched_approximately(problem: Problem, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TheodoliteWarning)
+        guard = fit("knn?recall=0.9", problem)
+    for name in ("guard.onnx", "guard.pt2"):
+        with pytest.raises(InputError, match="fit KNN with recall=1"):
+            guard.export(tmp_path / name)
 
 
 def test_what_cannot_be_asked_for(problem: Problem, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ EXACT = {
     "aggregation": tuple(f"aggregation-{folder}" for folder in FOLDERS),
     "centring": tuple(f"centring-{folder}" for folder in FOLDERS),
     "shaping": tuple(f"shaping-{folder}" for folder in FOLDERS),
+    "half-bank": tuple(f"half-bank-{folder}" for folder in FOLDERS),
     "angles": tuple(f"angles-{folder}" for folder in FOLDERS),
     "false-alarms": ("false-alarms",),
     "class-alarms": ("class-alarms",),

@@ -179,6 +179,8 @@ def _require_only_parts(decided: Mapping[str, object]) -> None:
 
 def say_fitted(fitted: FittedGuard, output: Path, console: Console) -> None:
     """The guard in a paragraph: what it was fitted on, what it promises, what to look at."""
+    from ..detectors import KNN
+
     guard, rate = fitted.guard, fitted.guard.false_alarm_rate
     say(
         console,
@@ -189,6 +191,8 @@ def say_fitted(fitted: FittedGuard, output: Path, console: Console) -> None:
     )
     if fitted.agreement is not None:
         say(console, f"the classifier agrees with {100 * fitted.agreement:.1f} % of the labels")
+    if isinstance(guard.detector, KNN) and guard.detector.approximation is not None:
+        say(console, f"its search is {guard.detector.approximation}")
     for note in fitted.notes:
         say_note(note, console)
 

@@ -134,14 +134,16 @@ def _prepared_fact(prepared: Preprocessing) -> str:
 
 def _detector_facts(packed: PackedDetector) -> Facts:
     from ..detectors import detector_record
+    from ..detectors._approximation import Approximation
 
-    record = detector_record(packed.name)
+    record, approximation = detector_record(packed.name), Approximation.of(packed.tensors)
     return {
         "kind": "fitted detector",
         "score": f"{record.title}: {record.formula}",
         "paper": f"{record.paper} ({record.year})",
         "options": ", ".join(f"{name}={value!r}" for name, value in packed.options.items()) or "none",
         "feature width": packed.width,
+        **({} if approximation is None else {"search": str(approximation)}),
     }
 
 

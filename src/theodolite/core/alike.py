@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 
 import torch
@@ -15,6 +16,15 @@ _PLAIN = (bool, int, float, str, type(None))
 
 class Untold(Exception):  # noqa: N818 -- not an error: the work is then done as if alone
     """Nobody can tell whether a thing is the same as before."""
+
+
+class ByContent(ABC):
+    """What is wholly determined by tensors of its own."""
+
+    @property
+    @abstractmethod
+    def content(self) -> tuple[Tensor, ...]:
+        """These tensors."""
 
 
 def counted_writes(tensor: Tensor) -> int:
@@ -42,8 +52,8 @@ class Alike:
             return "tensor", self._number(thing)
         if isinstance(thing, nn.Module):
             return "module", self._content(thing)
-        if isinstance(thing, tuple):
-            return "tuple", tuple(map(self.key, thing))
+        if isinstance(thing, ByContent):
+            return type(thing), tuple(map(self._number, thing.content))
         return type(thing), thing
 
     def work(self, work: Callable[..., object]) -> Hashable:

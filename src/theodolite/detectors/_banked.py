@@ -17,6 +17,8 @@ from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._half_bank import half_precision, without_later
+from ._registry import OptionValue
 from ._stored_bank import STORED_QUERY_ROWS, StoredBank, chosen_ids, store_identity
 from .shaping import Shaping
 
@@ -32,16 +34,29 @@ class Banked(Detector):
     chosen: Tensor
 
     def __init__(
-        self, *, k: int, fraction: float, seed: int, store: str | Path | None, shaping: Shaping | str | None
+        self,
+        *,
+        k: int,
+        fraction: float,
+        seed: int,
+        half_bank: bool,
+        store: str | Path | None,
+        shaping: Shaping | str | None,
     ) -> None:
         super().__init__(shaping=shaping)
         if k < 1:
             raise InputError(f"k must be a whole number, at least 1, got {k}")
         if not 0 < fraction <= 1:
             raise InputError(f"fraction must lie in (0, 1], got {fraction}")
+        if half_bank and store is not None:
+            raise InputError(
+                "half_bank is for a bank in memory, and the rows of a store have the precision they were "
+                "extracted in: leave out half_bank, or extract the store with --dtype float16"
+            )
         self.k = k
         self.fraction = fraction
         self.seed = seed
+        self.half_bank = half_bank
         self.bank_seed = seed
         self.store = None if store is None else str(Path(store).expanduser().resolve())
         self._stored: StoredBank | None = None
@@ -51,6 +66,10 @@ class Banked(Detector):
         if self.store is not None:
             return Needs()
         return Needs(bank=ALL_ROWS) if self.fraction == 1 else Needs(bank_share=self.fraction)
+
+    def options(self) -> dict[str, OptionValue]:
+        """The hyper-parameters, as the constructor takes them."""
+        return without_later(super().options())
 
     def _entries(self, rows: Tensor) -> Tensor:
         """What is searched, for rows that went through `_view`."""
@@ -69,7 +88,8 @@ class Banked(Detector):
                 if self.fraction == 1
                 else bank.features[bank.share_of_each_class(self.fraction)]
             )
-            self.register_buffer("bank", self._entries(rows))
+            entries = self._entries(rows)
+            self.register_buffer("bank", half_precision(entries) if self.half_bank else entries)
         else:
             store = FeatureStore(self.store)
             self.register_buffer("store_identity", store_identity(store))
@@ -83,7 +103,7 @@ class Banked(Detector):
             raise InputError(
                 f"the bank of {self._name} is the feature store {self.store}, which is not there"
             )
-        bank = StoredBank(self.store, self._seen, self.chosen)
+        bank = StoredBank(self.store, self._seen, self.chosen, self._factors)
         bank.require(self.store_identity)
         if bank.store.width != self.width:
             raise InputError(f"{self.store} holds features of width {bank.store.width}, not {self.width}")
@@ -91,6 +111,10 @@ class Banked(Detector):
 
     def _seen(self, rows: Tensor) -> Tensor:
         return self._entries(self._shape(rows if self.head is None else self.head.prepare(rows)))
+
+    def _factors(self, rows: Tensor) -> Tensor | None:  # noqa: ARG002
+        """What `_seen` multiplies rows with (n, 1), where it does nothing else; None where it does."""
+        return None
 
     def _searched(self) -> Tensor | Iterable[Tensor]:
         """The bank, whole or in blocks."""

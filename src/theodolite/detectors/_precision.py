@@ -43,7 +43,7 @@ def reach(centre: Tensor, head: Head | None = None) -> float:
 
 def blurred(distance: Tensor, reach: float) -> Tensor:
     """Rows so close to the centre that little but rounding is left of their difference."""
-    return distance * _BLUR_LIMIT < reach
+    return distance < reach / _BLUR_LIMIT
 
 
 def crowded(mean: Tensor) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
+from itertools import chain
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -72,13 +73,13 @@ class Tiled(nn.Module):
 
     def _sweep(self, rows: Tensor, logits: Tensor | None) -> Swept:
         """Scores as the tiles give them, at which nobody has looked."""
-        scores = torch.empty(len(rows), dtype=as_float(rows[:0]).dtype, device=rows.device)
+        scores: list[Tensor] = []
         seen: list[Tensor] = []
-        for start, tile, given in self._tiles(rows, logits):
+        for _, tile, given in self._tiles(rows, logits):
             if not self._notices(tile):
                 seen += [total(tile)] if given is None else [total(tile), total(given)]
-            scores[start : start + len(tile)] = self._score_tile(self._view(tile), given)
-        return Swept(scores, seen)
+            scores.append(self._score_tile(self._view(tile), given).to(rows.device, tile.dtype))
+        return Swept(torch.cat(scores), seen)
 
     def _settled(
         self, swept: Swept, rows: Tensor, logits: Tensor | None, *, refuse: bool = True, first_row: int = 0
@@ -113,7 +114,9 @@ class Tiled(nn.Module):
 
     def _home(self, rows: Tensor) -> torch.device:
         """Where scores are worked: with the detector's buffers, or with the rows if it has none."""
-        return next((buffer.device for buffer in self.buffers()), rows.device)
+        # Its own buffers first, as `buffers` does, which takes as long as ten of them to set out.
+        found = chain(self._buffers.values(), self.buffers())
+        return next((buffer.device for buffer in found if buffer is not None), rows.device)
 
     def _tiles(self, rows: Tensor, logits: Tensor | None) -> Iterator[tuple[int, Tensor, Tensor | None]]:
         """(first row, features, given logits) of every tile, as floats on the detector's device."""

@@ -22,7 +22,8 @@ from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
 from ._common import unit
-from ._registry import register
+from ._half_bank import half_precision, without_later
+from ._registry import OptionValue, register
 from .shaping import Shaping
 
 
@@ -37,6 +38,7 @@ class CSI(Detector):
     """A row holds its views side by side, each followed by its shift logit if there are any.
 
     views: how many. shift_logits: whether each view's columns end with the logit of the right shift.
+    half_bank: keep the bank in float16, in half the memory.
     """
 
     uses_logits = False
@@ -45,7 +47,12 @@ class CSI(Detector):
     shift_weight: Tensor
 
     def __init__(
-        self, *, views: int = 1, shift_logits: bool = False, shaping: Shaping | str | None = None
+        self,
+        *,
+        views: int = 1,
+        shift_logits: bool = False,
+        half_bank: bool = False,
+        shaping: Shaping | str | None = None,
     ) -> None:
         super().__init__(shaping=shaping)
         if views < 1:
@@ -54,10 +61,15 @@ class CSI(Detector):
             raise InputError("shaping would change the shift logits: use it with shift_logits=False")
         self.views = views
         self.shift_logits = shift_logits
+        self.half_bank = half_bank
 
     @property
     def needs(self) -> Needs:
         return Needs(bank=ALL_ROWS)
+
+    def options(self) -> dict[str, OptionValue]:
+        """The hyper-parameters, as the constructor takes them."""
+        return without_later(super().options())
 
     def _split(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """(views, N, D) features and (views, N) shift logits, zero where the model has none."""
@@ -78,7 +90,8 @@ class CSI(Detector):
             raise InputError("features of a view are all zero: CSI has no norm to compare with")
         mean_shift = shifts.mean(dim=1)
         weight = torch.where(mean_shift != 0, mean_shift.reciprocal(), torch.zeros_like(mean_shift))
-        self.register_buffer("bank", torch.stack([unit_rows(view) for view in rows]).float())
+        bank = torch.stack([unit_rows(view) for view in rows]).float()
+        self.register_buffer("bank", half_precision(bank) if self.half_bank else bank)
         self.register_buffer("norm_weight", mean_norm.reciprocal())
         self.register_buffer("shift_weight", weight)
 

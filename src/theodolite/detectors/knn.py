@@ -13,15 +13,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..core.errors import FormatError, InputError
 from ..core.graphs import fixed, recording
+from ..geometry.cells import Cells, probed_similarities
 from ..geometry.neighbours import top_similarities
+from ..reference.head import row_lengths
+from ..reference.reference import Reference
+from ._approximation import CLOSE, Approximation, fitted_cells, require_cells
 from ._banked import Banked
 from ._precision import crowded, unresolved
 from ._registry import register
 from .shaping import Shaping
-
-# Neighbours nearer than this, as 1 − cos, are told apart in float64: float32 knows a cosine to 1e-7.
-_CLOSE = 2.0**-10
 
 
 @register(
@@ -33,16 +35,24 @@ _CLOSE = 2.0**-10
     aliases=("KNN+",),
 )
 class KNN(Banked):
-    """Exact search. With fewer than k rows in the bank the furthest one counts. Rows of zeros, which have no
-    direction, are taken to be at a right angle to all others and at no distance from each other.
+    """Exact search, unless a recall is asked for. With fewer than k rows in the bank the furthest one counts.
+    Rows of zeros, which have no direction, are taken to be at a right angle to all others and at no distance
+    from each other.
 
     k: the field uses 50 on CIFAR-10, 200 on CIFAR-100, 1000 on ImageNet.
     fraction: share of each class kept in the bank, chosen by ``seed``.
+    half_bank: keep the bank in float16, in half the memory.
     store: the folder of a feature store that is the bank; its rows stay on disk, and `fit` needs no features.
+    recall: below 1 the search is approximate, for banks of a million rows and more. It looks through as many
+    cells of the bank as find this share of the k nearest rows, measured at the fit (`approximation`).
     """
 
     uses_logits = False
     unit = True
+    cell_centres: Tensor
+    cell_starts: Tensor
+    probes: Tensor
+    measured_recall: Tensor
 
     def __init__(
         self,
@@ -50,26 +60,90 @@ class KNN(Banked):
         k: int = 50,
         fraction: float = 1.0,
         seed: int = 0,
+        half_bank: bool = False,
+        recall: float = 1.0,
         store: str | Path | None = None,
         shaping: Shaping | str | None = None,
     ) -> None:
-        super().__init__(k=k, fraction=fraction, seed=seed, store=store, shaping=shaping)
+        super().__init__(k=k, fraction=fraction, seed=seed, half_bank=half_bank, store=store, shaping=shaping)
+        if not 0.5 <= recall <= 1:
+            raise InputError(f"recall must lie in [0.5, 1], got {recall}; 1 is the exact search")
+        if recall < 1 and store is not None:
+            raise InputError(
+                "recall below 1 is a search of cells, which a bank in a store does not lie in: leave out "
+                "recall, or the store (half_bank and fraction make a bank in memory smaller)"
+            )
+        self.recall = recall
+
+    def _fit(self, reference: Reference) -> None:
+        super()._fit(reference)
+        if self.recall < 1:
+            found = fitted_cells(self.bank, self.k, self.recall)
+            self.register_buffer("bank", found.bank)
+            self.register_buffer("cell_centres", found.cells.centres)
+            self.register_buffer("cell_starts", found.cells.starts)
+            self.register_buffer("probes", torch.tensor(found.probes))
+            self.register_buffer("measured_recall", torch.tensor(found.recall, dtype=torch.float64))
+
+    @property
+    def approximation(self) -> Approximation | None:
+        """The cells of a fitted approximate search, and the recall that was measured; None if it is exact."""
+        return (
+            None if self.recall == 1 or self.width is None else Approximation.of(dict(self.named_buffers()))
+        )
+
+    def extra_repr(self) -> str:
+        found = self.approximation
+        return super().extra_repr() + ("" if found is None else f" ({found})")
+
+    @property
+    def _cells(self) -> Cells:
+        return Cells(self.cell_centres, self.cell_starts)
 
     def _build(self) -> None:
         super()._build()
         if self._stored is None:
             self.exact_directions = crowded(self.bank.mean(dim=0, dtype=torch.float64))
             self._zeros: int | None = _rows_of_zeros([self.bank])
+            if self.recall < 1:
+                found = self.approximation
+                if found is None:
+                    raise FormatError("it has no cells to search")
+                require_cells(self._cells, found, len(self.bank), self.width, self.k)
         else:
             self._zeros = None  # counted when it matters: it takes a look at the whole store
 
+    def _factors(self, rows: Tensor) -> Tensor | None:
+        if self.shaping is not None or (self.head is not None and self.head.unit_features):
+            return None
+        lengths = row_lengths(rows)
+        # Crowded rows, and such as have no length to divide by, are looked at with more digits.
+        if lengths is None or crowded((rows / lengths).mean(dim=0, dtype=torch.float64)):
+            return None
+        return lengths.reciprocal()
+
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        exact = features.dtype == torch.float64
-        cosines, places = top_similarities(features, self._searched(), self.k, by_distance=exact)
+        # Rows in half precision are shorter or longer than one by more than distances may be wrong.
+        by_distance = self.half_bank or features.dtype == torch.float64
+        cosines, places = self._nearest(features, by_distance=by_distance)
         # The distance from 2 − 2cos would lose half the digits of a close neighbour; the difference does not.
         neighbour = self._bank_rows(places[:, -1]).to(features)
         distance: Tensor = torch.linalg.vector_norm(features - neighbour, dim=1)
-        return -unresolved(self._to_nothing(features, neighbour, distance), cosines[:, -1] > 1 - _CLOSE)
+        return -unresolved(self._to_nothing(features, neighbour, distance), cosines[:, -1] > 1 - CLOSE)
+
+    def _nearest(self, features: Tensor, *, by_distance: bool) -> tuple[Tensor, Tensor]:
+        if self.recall == 1:
+            return top_similarities(
+                features, self._searched(), self.k, by_distance=by_distance, order_only=True
+            )
+        if recording():
+            raise InputError(
+                "an approximate search (recall below 1) chooses the rows it looks at, which a graph cannot: "
+                "fit KNN with recall=1 to trace, export or compile it"
+            )
+        return probed_similarities(
+            features, self.bank, self._cells, self.k, int(self.probes), by_distance=by_distance
+        )
 
     def _to_nothing(self, features: Tensor, neighbour: Tensor, distance: Tensor) -> Tensor:
         """Distances, where a row of zeros has a direction of its own: its like is there, all else across."""

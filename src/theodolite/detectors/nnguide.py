@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..geometry.neighbours import top_similarities
-from ..reference.head import unit_rows
+from ..reference.head import row_lengths, unit_rows
 from ._banked import Banked
 from ._common import log_sum_exp, unit
 from ._registry import register
@@ -31,6 +31,7 @@ from .shaping import Shaping
 class NNGuide(Banked):
     """k: neighbours averaged. fraction: share of each class in the bank (the field uses 1 %), by ``seed``.
 
+    half_bank: keep the bank in float16, in half the memory.
     store: the folder of a feature store that is the bank; its rows stay on disk, and `fit` needs no features.
     """
 
@@ -40,10 +41,11 @@ class NNGuide(Banked):
         k: int = 10,
         fraction: float = 0.01,
         seed: int = 0,
+        half_bank: bool = False,
         store: str | Path | None = None,
         shaping: Shaping | str | None = None,
     ) -> None:
-        super().__init__(k=k, fraction=fraction, seed=seed, store=store, shaping=shaping)
+        super().__init__(k=k, fraction=fraction, seed=seed, half_bank=half_bank, store=store, shaping=shaping)
 
     def _entries(self, rows: Tensor) -> Tensor:
         """E(z_i)·ẑ_i"""
@@ -51,6 +53,16 @@ class NNGuide(Banked):
         here = rows.to(self.head.weight.device)
         energy = torch.logsumexp(self.head.logits(here), dim=1, keepdim=True)
         return energy * unit_rows(here)
+
+    def _factors(self, rows: Tensor) -> Tensor | None:
+        assert self.head is not None
+        if self.shaping is not None or self.head.unit_features:
+            return None
+        lengths = row_lengths(rows)
+        if lengths is None:
+            return None
+        here = rows.to(self.head.weight.device)
+        return torch.logsumexp(self.head.logits(here), dim=1, keepdim=True).to(lengths) / lengths
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         best, _ = top_similarities(unit(features), self._searched(), self.k)

@@ -45,6 +45,10 @@ class RelativeEnergy(Measured):
         super()._build()
         self._reach = reach(self.mean, self.head)
 
+    def _notices(self, tile: Tensor) -> bool:  # noqa: ARG002
+        """Such a row has no finite length, or no finite evidence; a shaping may hide it."""
+        return self.shaping is None
+
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         apart = away(features, self.mean)
         deviation = length(self._coordinates(apart))

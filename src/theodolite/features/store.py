@@ -9,7 +9,7 @@ A store is written by `StoreWriter`. Logits are not stored: the head is, once, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,6 +86,7 @@ class FeatureStore:
         self.head = self._read_head()
         self._checked: dict[int, _Identity] = {}
         self._ids: dict[int, Tensor] = {}
+        self._mapped: dict[int, tuple[_Identity, Tensor]] = {}
 
     @property
     def key(self) -> str:
@@ -147,32 +148,46 @@ class FeatureStore:
 
     def shard(self, index: int) -> Shard:
         """One shard, mapped from disk; refused if its checksum is wrong."""
-        if not 0 <= index < self.shards:
-            raise InputError(f"shard {index} does not exist: the store has {self.shards}")
+        self._compared(index)
         path = self.path / shard_name(index)
-        identity = _identity(path)
-        if identity is None or self._checked.get(index) != identity:
-            if identity is None or not self._sound(index):
-                raise damaged_error(self.path, [index])
-            self._checked[index] = identity
-            self._ids.pop(index, None)
         tensors, description = read_tensors(path, SHARD_FORMAT, sealed=False)
         names = from_plain(tuple[str, ...], description.get("names"), f"{path}: names")
-        features, labels = tensors.get("features"), tensors.get("labels")
-        shape = (self.manifest.shards[index].rows, self.width)
-        if features is None or features.shape != shape or features.dtype != self.dtype:
-            raise FormatError(f"{path} is damaged: no features {shape} of {self.dtype} are in it. {REPAIR}")
-        if (
-            labels is None
-            or labels.shape != shape[:1]
-            or labels.is_floating_point()
-            or len(names) != shape[0]
-        ):
+        labels, rows = tensors.get("labels"), self.manifest.shards[index].rows
+        features = self._features_of(index, tensors)
+        if labels is None or labels.shape != (rows,) or labels.is_floating_point() or len(names) != rows:
             raise FormatError(f"{path} is damaged: it holds no label and name for each row. {REPAIR}")
         # To number the names takes longer than to read the rows: once for all passes.
         if index not in self._ids:
             self._ids[index] = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
         return Shard(features, labels, self._ids[index].clone(), names)
+
+    def features(self, index: int) -> Tensor:
+        """The features of a shard alone, for whoever reads them again and again: they stay mapped."""
+        identity = self._compared(index)
+        mapped = self._mapped.get(index)
+        if mapped is None or mapped[0] != identity:
+            tensors, _ = read_tensors(self.path / shard_name(index), SHARD_FORMAT, sealed=False)
+            mapped = self._mapped[index] = identity, self._features_of(index, tensors)
+        return mapped[1]
+
+    def _compared(self, index: int) -> _Identity:
+        """The file of a shard, whose checksum was compared with the manifest's."""
+        if not 0 <= index < self.shards:
+            raise InputError(f"shard {index} does not exist: the store has {self.shards}")
+        identity = _identity(self.path / shard_name(index))
+        if identity is None or self._checked.get(index) != identity:
+            if identity is None or not self._sound(index):
+                raise damaged_error(self.path, [index])
+            self._checked[index] = identity
+            self._ids.pop(index, None)
+        return identity
+
+    def _features_of(self, index: int, tensors: Mapping[str, Tensor]) -> Tensor:
+        features, shape = tensors.get("features"), (self.manifest.shards[index].rows, self.width)
+        if features is None or features.shape != shape or features.dtype != self.dtype:
+            path = self.path / shard_name(index)
+            raise FormatError(f"{path} is damaged: no features {shape} of {self.dtype} are in it. {REPAIR}")
+        return features
 
     def names(self) -> Iterator[str]:
         """The samples' own ids, in the order of the rows."""

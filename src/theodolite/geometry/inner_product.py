@@ -15,15 +15,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..core.alike import ByContent
 from ..core.errors import InputError
 from ..core.graphs import fixed, recording
 from ..core.once import once
 from ..reference.head import Head
 from .covariance import Axes, not_flat
+from .products import laid_out_product, lay_out
 from .triangle import length_blocks, pairwise_lengths
 
 # The triangle is cut into so many blocks at most, each of so many rows at least: more save little.
 _BLOCKS, _BLOCK_ROWS = 8, 128
+# Narrower factors fit into a core's own cache, and are fetched in no time.
+_LAID_OUT_FROM = 1024
+# As many as a batch in production has.
+_USUAL_ROWS = 32
 
 METRICS = ("euclidean", "mahalanobis")
 SHRINKAGES = ("oas", "none")
@@ -81,14 +87,23 @@ class _Factors(NamedTuple):
         blocks = tuple(block.to(rows) for block in self.blocks)
         return _Factors(blocks, self.directions.to(rows), self.gain.to(rows))
 
+    def laid_out(self) -> _Factors:
+        """With blocks laid out in advance for products, two in one, where that can be done."""
+        pairs = [self.blocks[start : start + 2] for start in range(0, len(self.blocks), 2)]
+        wide = bool(pairs) and pairs[0][0].shape[1] >= _LAID_OUT_FROM
+        layouts = [lay_out(_joined(pair), _USUAL_ROWS) for pair in pairs] if wide else []
+        ready = tuple(block for block in layouts if block is not None)
+        return self._replace(blocks=ready) if ready and len(ready) == len(pairs) else self
 
-class Mahalanobis:
+
+class Mahalanobis(ByContent):
     """The metric of one covariance, kept in each precision and place it is used in.
 
     A row's coordinates are such that Euclidean geometry on them is the metric's geometry on the row. They
     cost a product with a triangular (D, D) factor, of which the half that is zero is mostly left out: 9/16 of
-    a full product from D = 2,048 on. Where the covariance has rank r ≤ D/2 (fewer samples than features), the
-    exact low-rank form costs two products with a (D, r) factor instead.
+    a full product from D = 2,048 on, 5/8 where it is laid out in advance. Where the covariance has rank
+    r ≤ D/2 (fewer samples than features), the exact low-rank form costs two products with a (D, r) factor
+    instead.
     """
 
     def __init__(self, spectrum: Spectrum) -> None:
@@ -108,20 +123,25 @@ class Mahalanobis:
             self._exact = _Factors(_triangular(factor), nothing, nothing)
         self._copies: dict[tuple[torch.dtype, torch.device], _Factors] = {}
 
+    @property
+    def content(self) -> tuple[Tensor, ...]:
+        return tuple(self.spectrum)
+
     def coordinates(self, rows: Tensor) -> Tensor:
         """Rows as points of Euclidean space, in the rows' precision; they may be others' too."""
-        blocks, directions, gain = self._for(rows)
-        if self.low_rank:
-            return once(_low_rank, rows, directions, gain, self.spectrum.floor)
-        return once(_half_product, rows, blocks)
+        return once(_coordinates, rows, self)
 
     def _for(self, rows: Tensor) -> _Factors:
         if recording():
             return self._exact.like(rows)
         key = (rows.dtype, rows.device)
         if key not in self._copies:
-            self._copies[key] = self._exact.like(rows)
+            self._copies[key] = self._exact.like(rows).laid_out()
         return self._copies[key]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the copies: they are made again, and a layout of oneDNN is for this process alone."""
+        return {**self.__dict__, "_copies": {}}
 
     def boundary_lengths(self, head: Head) -> Tensor:
         """√((w_p − w_c)ᵀ Σ (w_p − w_c)) for all pairs, (C, C) float64. Exact duplicates give exactly 0."""
@@ -138,22 +158,28 @@ class Mahalanobis:
         return lengths
 
 
-def _low_rank(rows: Tensor, directions: Tensor, gain: Tensor, floor: Tensor) -> Tensor:
-    inside = (rows @ directions).mul_(gain)
-    return torch.addmm(rows * floor.rsqrt().to(rows), inside, directions.T)
-
-
-def _half_product(rows: Tensor, blocks: tuple[Tensor, ...]) -> Tensor:
-    """Rows times a triangular factor, given as the blocks of `_triangular`."""
+def _coordinates(rows: Tensor, metric: Mahalanobis) -> Tensor:
+    blocks, directions, gain = metric._for(rows)
+    if metric.low_rank:
+        inside = (rows @ directions).mul_(gain)
+        return torch.addmm(rows * metric.spectrum.floor.rsqrt().to(rows), inside, directions.T)
     width = fixed(rows.shape[1])
     seen = [rows[:, width - fixed(block.shape[1]) :] for block in blocks]
     if recording():
         return torch.cat([part @ block.T for part, block in zip(seen, blocks, strict=True)], dim=1)
+    if blocks[0].is_mkldnn:
+        return torch.cat([laid_out_product(*pair) for pair in zip(seen, blocks, strict=True)], dim=1)
     result = rows.new_empty(len(rows), sum(map(len, blocks)))
     places = torch.split(result, len(blocks[0]), dim=1)
     for part, block, place in zip(seen, blocks, places, strict=True):
         torch.mm(part, block.T, out=place)
     return result
+
+
+def _joined(blocks: tuple[Tensor, ...]) -> Tensor:
+    """Neighbouring blocks as one, with zeros where the later ones were cut off."""
+    width = blocks[0].shape[1]
+    return torch.cat([torch.nn.functional.pad(block, (width - block.shape[1], 0)) for block in blocks])
 
 
 def _triangular(factor: Tensor) -> tuple[Tensor, ...]:

@@ -143,9 +143,12 @@ def distance_ratio(distance: Tensor, squared_norm: Tensor) -> Tensor:
 
 
 def over_norm(values: Tensor, norm: Tensor) -> Tensor:
-    """values / norm; 0 where the norm is 0, and NaN where it overflowed: a quotient of 0 would hide that."""
-    ratio = torch.where(norm > 0, values / norm, 0.0)
-    return ratio.masked_fill(torch.isinf(norm), torch.nan)
+    """values / norm; 0 where the norm is 0, and NaN where it overflowed: a quotient of 0 would hide that.
+
+    NaN in either stays NaN, also over a norm of 0.
+    """
+    divisor = norm.masked_fill(norm == torch.inf, torch.nan)
+    return values / divisor.masked_fill(divisor == 0, torch.inf)
 
 
 def squared_distances(rows: Tensor, points: Tensor) -> Tensor:

@@ -74,8 +74,8 @@ class ClassCalibration(Calibration):
         ):
             self.register_buffer(name, values, persistent=False)
 
-    def standing(self, scores: Tensor, predicted: Tensor) -> Standing:
-        everywhere = super().standing(scores, predicted)
+    def standing(self, scores: Tensor, predicted: Tensor, *, whole: bool = False) -> Standing:
+        everywhere = super().standing(scores, predicted, whole=whole)
         if not len(self._counts):
             return everywhere
         group = self.groups[predicted.clamp(min=0)]

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from ..core.arrays import AnyArray, ArrayLike, FloatArray, as_scores, like
 from ..core.errors import InputError
+from ..core.graphs import recording
 from ..reference.head import Move, keeping_precision
 
 FALSE_ALARM_RATE = 0.05
@@ -40,12 +41,13 @@ class Standing(NamedTuple):
     """Where scores stand among those of calibration.
 
     ``rank`` is 1 + the calibration scores that are at most as high, of the ``among`` so many that it is
-    compared with; ``nowhere`` is True for a score that is NaN.
+    compared with, a number where it is the same for all; ``nowhere`` is True for a score that is NaN, and
+    None where there is none such.
     """
 
     rank: Tensor
-    among: Tensor
-    nowhere: Tensor
+    among: Tensor | int
+    nowhere: Tensor | None
 
 
 def _in_single(values: Tensor) -> Tensor:
@@ -58,11 +60,18 @@ def flagged(p_value: float, false_alarm_rate: float) -> bool:
     return p_value < 1 and p_value <= false_alarm_rate * (1 + ROUNDING)
 
 
+def _highest(false_alarm_rate: float, count: int) -> int:
+    """⌊α(n+1)⌋, the highest rank that is flagged, and 0 if there is none.
+
+    Below 1 it is at most n; the slack, which makes 0.05 · 20 a whole 1, must not lift it above.
+    """
+    return min(math.floor(false_alarm_rate * (count + 1) + ROUNDING), count)
+
+
 def require_enough(false_alarm_rate: float, count: int) -> int:
     """⌊α(n+1)⌋, the highest rank that is flagged; refused where there is none."""
     check_rate(false_alarm_rate)
-    # Below 1 it is at most n; the slack, which makes 0.05 · 20 a whole 1, must not lift it above.
-    allowed = min(math.floor(false_alarm_rate * (count + 1) + ROUNDING), count)
+    allowed = _highest(false_alarm_rate, count)
     if allowed < 1:
         enough = math.ceil(1 / false_alarm_rate - 1 - ROUNDING)
         raise InputError(
@@ -122,21 +131,31 @@ class Calibration(nn.Module):
 
     def forward(self, standing: Standing) -> Tensor:
         """p-values in float64; NaN for a score that is NaN."""
-        return standing.rank.to(torch.float64).masked_fill(standing.nowhere, torch.nan) / (standing.among + 1)
+        p_values = standing.rank.to(torch.float64) / (standing.among + 1)
+        return p_values if standing.nowhere is None else p_values.masked_fill(standing.nowhere, torch.nan)
 
     def flags(self, standing: Standing, rate: Tensor) -> Tensor:
         """True where p ≤ ``rate``, a float64 scalar: rank ≤ ⌊rate · (n + 1)⌋; and where there is no score."""
-        allowed = torch.floor(rate * (standing.among + 1) + ROUNDING)
-        return standing.nowhere | (standing.rank <= torch.minimum(allowed, standing.among))
+        rank, among, nowhere = standing
+        if isinstance(among, int):
+            low = rank <= _highest(float(rate), among)
+        else:
+            low = rank <= torch.minimum(torch.floor(rate * (among + 1) + ROUNDING), among)
+        return low if nowhere is None else nowhere | low
 
-    def standing(self, scores: Tensor, predicted: Tensor) -> Standing:  # noqa: ARG002
-        """Where scores, on the calibration's device, stand among those of calibration."""
+    def standing(self, scores: Tensor, predicted: Tensor, *, whole: bool = False) -> Standing:  # noqa: ARG002
+        """Where scores, on the calibration's device, stand among those of calibration.
+
+        ``whole``: none of them is NaN, as somebody has seen who need not be told again.
+        """
         values = self.comparable(scores)
         known = self.sorted_scores
         if not self._single and scores.dtype != torch.float64:
             known = _in_single(known)
         rank = 1 + torch.searchsorted(known, values, right=True)
-        return Standing(rank, torch.full_like(rank, self._count), torch.isnan(values))
+        # A graph takes the rate as it comes, and does not know it as a number.
+        among = torch.full_like(rank, self._count) if recording() else self._count
+        return Standing(rank, among, None if whole else torch.isnan(values))
 
     # ------------------------------------------------------------------ scores, checked
 

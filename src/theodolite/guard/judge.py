@@ -84,7 +84,7 @@ class Judge(nn.Module):
             given = None if logits is None else logits[part]
             judged.append(self._judge_tile(rows[part], given, start, flag=flag))
         predicted, scores = (_joined(parts) for parts in zip(*judged, strict=True))
-        return self._verdicts(predicted, scores, rate)
+        return self._verdicts(predicted, scores, rate, whole=not flag)
 
     def _judge_tile(
         self, tile: Tensor, given: Tensor | None, first_row: int, *, flag: bool
@@ -108,10 +108,14 @@ class Judge(nn.Module):
         predicted = _classes(features, self._logits(features))
         return self._verdicts(predicted, scores, self.rate if rate is None else rate)
 
-    def _verdicts(self, predicted: Tensor, scores: Tensor, rate: Tensor) -> Verdicts:
-        standing = self.calibration.standing(scores.to(rate.device), predicted.to(rate.device))
+    def _verdicts(self, predicted: Tensor, scores: Tensor, rate: Tensor, *, whole: bool = False) -> Verdicts:
+        """Verdicts by scores, of which some may be NaN unless they are ``whole``."""
+        home = rate.device
+        standing = self.calibration.standing(scores.to(home), predicted.to(home), whole=whole)
+        if standing.nowhere is not None:
+            predicted = torch.where(standing.nowhere.to(predicted.device), NO_CLASS, predicted)
         return Verdicts(
-            predicted=torch.where(standing.nowhere.to(predicted.device), NO_CLASS, predicted),
+            predicted=predicted,
             score=scores,
             p_value=self.calibration(standing),
             is_ood=self.calibration.flags(standing, rate),

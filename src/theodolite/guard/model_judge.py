@@ -192,7 +192,7 @@ class ModelJudge(Judge):
         first = capture is not self._capture
         features, logits = capture(images, finite=finite)
         check = self._checked_first if first else self._checked_again
-        if math.isfinite(float(logits.sum())):
+        if finite or math.isfinite(float(logits.sum())):  # the capture has looked, or it is done now
             check(capture, features, logits)
         elif bool((whole := torch.isfinite(logits).all(dim=1)).any()):
             check(capture, features[whole], logits[whole])

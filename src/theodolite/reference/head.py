@@ -136,11 +136,23 @@ def unit_rows(features: Tensor) -> Tensor:
     Rows whose norm is no normal number of their own precision are divided by their largest entry first.
     """
     limits = torch.finfo(features.dtype)
-    lengths = torch.linalg.vector_norm(features, dim=1, keepdim=True, dtype=torch.float64)
-    extreme = ~((lengths >= limits.tiny) & (lengths <= limits.max))
+    lengths, extreme = _lengths(features)
     if recording() or bool(extreme.any()):
         peaks = features.abs().amax(dim=1, keepdim=True)
         features = torch.where(extreme & (peaks > 0), features / peaks, features)
         again = torch.linalg.vector_norm(features, dim=1, keepdim=True, dtype=torch.float64)
         lengths = torch.where(extreme, again, lengths)
     return features.div(lengths.to(features.dtype).clamp_min(limits.tiny))
+
+
+def row_lengths(features: Tensor) -> Tensor | None:
+    """What `unit_rows` divides rows by (n, 1); None where a row is zero, or its length no normal number."""
+    lengths, extreme = _lengths(features)
+    return None if bool(extreme.any()) else lengths.to(features.dtype)
+
+
+def _lengths(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Norms (n, 1) in float64, and which of them are no normal numbers of the rows' own precision."""
+    limits = torch.finfo(features.dtype)
+    lengths = torch.linalg.vector_norm(features, dim=1, keepdim=True, dtype=torch.float64)
+    return lengths, ~((lengths >= limits.tiny) & (lengths <= limits.max))

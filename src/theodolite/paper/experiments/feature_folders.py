@@ -67,6 +67,22 @@ def aggregation(context: Context) -> Produced:
     }
 
 
+@experiment("half-bank", "Scores of neighbours with the bank in half precision", *_NEEDS)
+def half_bank(context: Context) -> Produced:
+    scores = ("knn", "nnguide?fraction=1", "csi")
+    halves = ("knn?half_bank=true", "nnguide?fraction=1&half_bank=true", "csi?half_bank=true")
+    return {
+        f"half-bank-{folder}": _measured(
+            context,
+            folder,
+            [spec for pair in zip(scores, halves, strict=True) for spec in pair],
+            "half-bank",
+            f"Banks in half precision on {folder}",
+        )
+        for folder in FOLDERS
+    }
+
+
 @experiment("shaping", "ORA, fDBD and Energy on shaped features", *_NEEDS)
 def shaping(context: Context) -> Produced:
     scores = ("ora", "fdbd", "energy")
