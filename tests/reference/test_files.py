@@ -188,6 +188,12 @@ def test_a_fit_keeps_no_account() -> None:
     )
 
 
+def test_a_head_that_came_later_is_kept(tmp_path: Path) -> None:
+    reference = Reference.collect(rows()[0], needs=Needs(mean=True)).seen_through(head())
+    reference.save(tmp_path / "a.safetensors")
+    assert_same(Reference.load(tmp_path / "a.safetensors"), reference)
+
+
 def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
     path = tmp_path / "reference.safetensors"
     collected().save(path)

@@ -184,8 +184,8 @@ def _learnt(
     require_one_source(seen.source, source)
     if seen.share != share:
         raise InputError(
-            f"the first look held out {100 * seen.share:g} % to calibrate on, now it is {100 * share:g} %: both "
-            f"rounds need the same --calibration-share"
+            f"the first look held out {100 * seen.share:g} % to calibrate on, now it is {100 * share:g} %: "
+            f"both rounds need the same --calibration-share"
         )
     if seen.head is not None and head is not None and not seen.head.equals(head):
         raise InputError("the first look was had through another head: both rounds need the same")

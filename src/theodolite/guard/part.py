@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .._version import __version__
-from ..core.errors import InputError
+from ..core.errors import FormatError, InputError
 from ..core.files import read_tensors, undamaged, write_tensors
 from ..core.plain import JsonObject, from_plain, to_plain
 from ..detectors import Detector
@@ -32,6 +32,7 @@ from ..reference.storage import (
     pack_head,
     pack_seen,
     pack_statistics,
+    require_fitting,
     unpack_bank,
     unpack_head,
     unpack_seen,
@@ -221,6 +222,10 @@ class Part:
         with undamaged(path, REMEDY):
             said = from_plain(Description, description, "the part")
             head = unpack_head(tensors, said.unit_features)
+            if not said.detectors:
+                raise FormatError("it was collected for no score")
+            for one in said.views:
+                require_fitting(head, one.statistics)
             return cls(
                 unpack_detectors(said.detectors, tensors),
                 head,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -62,8 +63,18 @@ def unpack_reference(
 ) -> tuple[Head | None, Statistics, Seen | None]:
     """What `pack_reference` was given."""
     samples = None if record.samples is None else unpack_seen(record.samples, tensors, "samples.")
-    statistics = unpack_statistics(record.statistics, tensors, "statistics.")
-    return unpack_head(tensors, record.unit_features), statistics, samples
+    head = unpack_head(tensors, record.unit_features)
+    require_fitting(head, record.statistics)
+    return head, unpack_statistics(record.statistics, tensors, "statistics."), samples
+
+
+def require_fitting(head: Head | None, record: StatisticsRecord) -> None:
+    """Refuse statistics of features that are not those of the head."""
+    if head is not None and (head.width != record.width or record.classes not in (None, head.classes)):
+        raise FormatError(
+            f"its head has {head.classes} classes and width {head.width}, its statistics {record.classes} "
+            f"and {record.width}"
+        )
 
 
 def pack_statistics(statistics: Statistics, prefix: str) -> dict[str, Tensor]:
@@ -111,6 +122,7 @@ def unpack_statistics(record: StatisticsRecord, tensors: Mapping[str, Tensor], p
         found.maximum, found.minimum = taken("maximum", (width,)), taken("minimum", (width,))
     if needs.bank or needs.bank_share:
         found.bank = unpack_bank(found.bank, tensors, prefix + "bank.")
+        _require_rows(found.bank, record.count, prefix)
     return found
 
 
@@ -134,6 +146,15 @@ def unpack_bank(empty: Bank, tensors: Mapping[str, Tensor], prefix: str) -> Bank
     if rows and (int(labels.min()) < -1 or int(labels.max()) + 1 >= len(sizes)):
         raise FormatError(f"{prefix}labels and {prefix}class_sizes do not belong together")
     return empty.restored(features, labels, ids, sizes)
+
+
+def _require_rows(bank: Bank, count: int, prefix: str) -> None:
+    """Refuse a bank with other rows than ``count`` rows would have left in it."""
+    wanted = min(bank.size, count)
+    if bank.share:
+        wanted = max(wanted, sum(math.ceil(bank.share * size) for size in bank.class_sizes.tolist()))
+    if int(bank.class_sizes.sum()) != count or not wanted <= len(bank) <= count:
+        raise FormatError(f"{prefix}bank has {len(bank)} rows, which {count} rows do not leave in it")
 
 
 def pack_seen(seen: Seen, prefix: str) -> dict[str, Tensor]:
