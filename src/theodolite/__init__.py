@@ -43,10 +43,13 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .guard import ExportedGuard as ExportedGuard
     from .guard import Guard as Guard
     from .guard import Monitor as Monitor
+    from .guard import Part as Part
     from .guard import PathVerdict as PathVerdict
     from .guard import Verdicts as Verdicts
+    from .guard import collect as collect
     from .guard import explain_paths as explain_paths
     from .guard import fit_guard as fit_guard
+    from .guard import fit_parts as fit_parts
     from .guard import load_exported as load_exported
     from .models import LoadedModel as LoadedModel
     from .models import load_model as load_model
@@ -82,10 +85,13 @@ _HOMES = {
         "ExportedGuard",
         "Guard",
         "Monitor",
+        "Part",
         "PathVerdict",
         "Verdicts",
+        "collect",
         "explain_paths",
         "fit_guard",
+        "fit_parts",
         "load_exported",
     ),
     "models": ("LoadedModel", "load_model"),

@@ -35,6 +35,7 @@ ODD = (
 )  # fmt: skip
 FILES = (
     "guard.safetensors",
+    "part-1.safetensors",
     "images",
     "one.png",
     "store",
@@ -61,6 +62,7 @@ MEANT: dict[str, tuple[str, ...]] = {
     "--detector": (
         "ora", "knn?k=3", "msp", "energy?temperature=1e999", "neco?use_logit=maybe", "knn?k=", "ora+react:80",
     ),
+    "--first-look": ("look.safetensors", "look*", "part-1.safetensors", "junk.safetensors"),
     "--shaping": ("react", "react:80", "ash-s:101", "scale:nan"),
     "--calibration-data": ("images", "rows.npy", "store"),
     "--calibration-share": ("0.5", "1", "1e-9"),
@@ -96,6 +98,10 @@ GOOD = (
     ("fit", "--model", MODEL, "--data", "images", "-o", "out.safetensors", "--force"),
     ("fit", "--data", "store", "-o", "out.safetensors", "--force"),
     ("fit", "--data", "rows.npy", "--detector", "knn?k=3", "-o", "out.safetensors"),
+    ("collect", "--model", MODEL, "--data", "images", "--part", "1/2", "-o", "out.safetensors"),
+    ("collect", "--data", "store", "--detector", "ora+react:80", "-o", "out.safetensors"),
+    ("collect", "--data", "rows.npy", "--detector", "knn?k=3", "-o", "out.safetensors"),
+    ("fit", "part-1.safetensors", "part-2.safetensors", "-o", "out.safetensors", "--force"),
     ("score", "guard.safetensors", "rows.npy"),
     ("score", "image-guard.safetensors", "images", "--model", MODEL, "-o", "out.csv"),
     ("score", "image-guard.safetensors", "store", "one.png", "--model", MODEL),
@@ -178,6 +184,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("extract", "--model", MODEL, "--data", "images", "-o", "store"),
         ("fit", "--model", MODEL, "--data", "images", "-o", "image-guard.safetensors", "--force"),
         ("score", "guard.safetensors", "rows.npy", "-o", "scores.csv"),
+        ("collect", "--data", "store", "--part", "1/2", "-o", "part-1.safetensors"),
+        ("collect", "--data", "store", "--part", "2/2", "-o", "part-2.safetensors"),
+        ("collect", "--data", "store", "--detector", "ora+react:80", "-o", "look.safetensors"),
     ):
         made = run(*words, env=environment, folder=folder)
         assert made.code == 0, made.err

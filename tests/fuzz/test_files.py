@@ -18,6 +18,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 from torch import Tensor
 
 import made_guards
@@ -37,7 +38,9 @@ from theodolite.features.manifest import Recipe, _checksum
 from theodolite.features.store import HEAD_FORMAT, SHARD_FORMAT
 from theodolite.features.writer import Rows, StoreWriter
 from theodolite.guard import Guard, Provenance
+from theodolite.guard.part_files import FORMAT as PART
 from theodolite.guard.storage import FORMAT as GUARD
+from theodolite.reference.reference import FORMAT as REFERENCE
 from theodolite.report.documents import write_files
 
 PROBLEM = make_problem(width=8, classes=3, rows=60)
@@ -169,6 +172,65 @@ def test_a_guard_that_is_sealed_but_wrong(kind: str, damage: Damage) -> None:
     assert no_nan(verdicts.score, verdicts.p_value)
     assert all(isinstance(name, str) for name in rows)
     count("files of guards", kind, "judged")
+
+
+# ---------------------------------------------------------------------- references, parts
+
+
+@cache
+def good_part(detector: str, first_look: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    features, labels = made_guards.clusters(200, 0)
+    rows, head = scratch() / "rows.safetensors", scratch() / "part-head.safetensors"
+    save_file({"features": features, "labels": labels}, rows)
+    save_probe(made_guards.head(), head)
+    part = th.collect(rows, detectors=[detector], head=head)
+    if part.first_look and not first_look:
+        part = th.collect(rows, detectors=[detector], head=head, first_look=[part])
+    part.save(scratch() / "good-part")
+    return read_tensors(scratch() / "good-part", PART)
+
+
+@given(st.sampled_from(("mds", "knn?fraction=0.5", "nci", "ora+react:80")), st.booleans(), damages)
+@cases(bounded=250, long=3_000)
+@pytest.mark.filterwarnings("ignore::theodolite.core.errors.TheodoliteWarning")
+def test_a_part_that_is_sealed_but_wrong(detector: str, first_look: bool, damage: Damage) -> None:
+    path = damaged(good_part(detector, first_look), damage)
+    if path is None:
+        return
+    try:
+        inspect(str(path))
+        guard = th.fit_parts([path], force=True, incomplete=True).guard
+        verdicts = guard.verdicts(torch.rand(5, made_guards.WIDTH))
+    except TheodoliteError:
+        count("files of parts", detector, "refused")
+        return
+    assert no_nan(verdicts.score, verdicts.p_value)
+    count("files of parts", detector, "judged")
+
+
+@cache
+def good_reference(name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    detector = th.create(name, **({} if name != "knn" else {"fraction": 0.5}))
+    ids = torch.arange(len(PROBLEM.train))
+    detector.collect(PROBLEM.train, PROBLEM.labels, head=PROBLEM.head, ids=ids).save(scratch() / "good-ref")
+    return read_tensors(scratch() / "good-ref", REFERENCE)
+
+
+@given(st.sampled_from(th.list_detectors()), damages)
+@cases(bounded=250, long=3_000)
+def test_a_reference_that_is_sealed_but_wrong(name: str, damage: Damage) -> None:
+    path = damaged(good_reference(name), damage)
+    if path is None:
+        return
+    try:
+        inspect(str(path))
+        detector = th.create(name, **({} if name != "knn" else {"fraction": 0.5}))
+        scores = detector.fit(th.Reference.load(path)).score(torch.rand(5, detector.width or 1))
+    except TheodoliteError:
+        count("files of references", name, "refused")
+        return
+    assert no_nan(scores)
+    count("files of references", name, "scored")
 
 
 # ---------------------------------------------------------------------- results

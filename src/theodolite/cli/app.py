@@ -14,6 +14,7 @@ from .._version import __version__
 from ..core.errors import InputError, TheodoliteError, TheodoliteWarning
 from ._console import clean, say, screen
 from .bench import bench
+from .collect import collect
 from .data import data
 from .demo import demo
 from .detectors import detectors
@@ -32,7 +33,7 @@ from .serve import serve
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
 COMMANDS = (
     *(detectors, demo, models, extract, probe),
-    *(fit, score, explain, export, serve, monitor, inspect),
+    *(collect, fit, score, explain, export, serve, monitor, inspect),
     *(data, bench, reproduce),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,15 +19,19 @@ if TYPE_CHECKING:
 
 
 def fit(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The guard: guard.safetensors.")],
+    parts: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Parts of `theodolite collect`, instead of data: part-*.safetensors."),
+    ] = None,
     data: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--data",
             help="In-distribution images, a feature store, or features (.npy, .npz, .parquet, .safetensors); "
             "more than once for parts.",
         ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The guard: guard.safetensors.")],
+    ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="What model; a feature store knows its own.")
     ] = None,
@@ -45,8 +50,9 @@ def fit(
         typer.Option("--calibration-data", help="Held-out ID images or features, instead of a share."),
     ] = None,
     calibration_share: Annotated[
-        float, typer.Option("--calibration-share", help="Share of the data held out to calibrate on.")
-    ] = 0.2,
+        float | None,
+        typer.Option("--calibration-share", help="Share of the data held out to calibrate on (default 0.2)."),
+    ] = None,
     per_class: Annotated[
         bool,
         typer.Option("--per-class", help="A threshold for every class with enough calibration data."),
@@ -73,16 +79,23 @@ def fit(
     repair: options.Repair = False,
     verify: options.Verify = False,
     accept_code_change: options.AcceptCodeChange = False,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", help="Fit although some of the parts are missing.")
+    ] = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Fit although the classifier hardly agrees with the labels."),
     ] = False,
 ) -> None:
-    """Fit a detector on in-distribution data, calibrate it on held-out data, and save the guard."""
+    """Fit a detector on in-distribution data, calibrate it on held-out data, and save the guard.
+
+    The data is named with --data, or was collected in parts, which are named as they are.
+    """
     from ..features import ExtractionSettings, Running
+    from ..guard import fit_guard, fit_parts
     from ..guard.calibration import FALSE_ALARM_RATE
     from ..guard.choice import choose_detector, nudge_note
-    from ..guard.fitting import fit_guard
+    from ..guard.guard import CALIBRATION_SHARE
     from ..models.class_names import read_names
     from ._progress import extracting
 
@@ -91,35 +104,77 @@ def fit(
     if class_minimum is not None and not per_class:
         raise InputError("--class-minimum is of --per-class: add it, or leave both out")
     running = Running(device, workers, autocast, channels_last, skip_unreadable, batch_size)
+    settings = ExtractionSettings(
+        kind=options.kind_of(kind, holds),
+        limit=limit,
+        layer=layer,
+        repair=repair,
+        verify=verify,
+        running=running,
+    )
     names = None if class_names is None else read_names(class_names)
-    chosen = choose_detector(detector, shaping)
-    say_note(nudge_note(chosen), console)
+    rate = FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate
+    by_class = class_minimum if per_class and class_minimum is not None else per_class
+    if not parts and not data:
+        raise InputError("there is nothing to fit on: --data names in-distribution data, or name its parts")
+    if parts:
+        decided: dict[str, object] = {
+            "--data": data,
+            "--head": head,
+            "--calibration-share": calibration_share,
+        }
+        if calibration_data is None:
+            decided |= {"--model": model, "--weights": weights, "--layer": layer, "--limit": limit}
+            decided |= {"--kind": kind, "--from": holds}
+        _require_only_parts(decided)
+    elif incomplete:
+        raise InputError("--incomplete is for parts of `theodolite collect`: leave it out")
+    chosen = None if parts and detector is None and shaping is None else choose_detector(detector, shaping)
+    if chosen is not None:
+        say_note(nudge_note(chosen), console)
     with extracting(console) as progress:
-        fitted = fit_guard(
-            data,
-            model,
-            weights=weights,
-            calibration=calibration_data,
-            calibration_share=calibration_share,
-            detector=chosen,
-            class_names=names,
-            false_alarm_rate=FALSE_ALARM_RATE if false_alarm_rate is None else false_alarm_rate,
-            settings=ExtractionSettings(
-                kind=options.kind_of(kind, holds),
-                limit=limit,
-                layer=layer,
-                repair=repair,
-                verify=verify,
-                running=running,
-            ),
-            progress=progress,
-            head=head,
-            per_class=class_minimum if per_class and class_minimum is not None else per_class,
-            force=force,
-            accept_code_change=accept_code_change,
-        )
+        if parts:
+            fitted = fit_parts(
+                parts,
+                detector=chosen,
+                calibration=calibration_data,
+                model=model,
+                class_names=names,
+                false_alarm_rate=rate,
+                weights=weights,
+                settings=settings,
+                progress=progress,
+                per_class=by_class,
+                incomplete=incomplete,
+                force=force,
+                accept_code_change=accept_code_change,
+            )
+        else:
+            fitted = fit_guard(
+                data or [],
+                model,
+                weights=weights,
+                calibration=calibration_data,
+                calibration_share=CALIBRATION_SHARE if calibration_share is None else calibration_share,
+                detector=chosen,
+                class_names=names,
+                false_alarm_rate=rate,
+                settings=settings,
+                progress=progress,
+                head=head,
+                per_class=by_class,
+                force=force,
+                accept_code_change=accept_code_change,
+            )
     fitted.guard.save(output)
     say_fitted(fitted, output, console)
+
+
+def _require_only_parts(decided: Mapping[str, object]) -> None:
+    """Refuse options that say what the parts have decided."""
+    for option, value in decided.items():
+        if value is not None:
+            raise InputError(f"{option} is for data, but parts are given: `theodolite collect` takes it")
 
 
 def say_fitted(fitted: FittedGuard, output: Path, console: Console) -> None:

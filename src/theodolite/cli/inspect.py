@@ -1,4 +1,4 @@
-"""`theodolite inspect`: what a store, a guard or a fitted detector is, without running anything."""
+"""`theodolite inspect`: what a store, a guard, a fitted detector or a part is, without running anything."""
 
 from __future__ import annotations
 
@@ -24,17 +24,22 @@ Facts: TypeAlias = Mapping[str, object]
 
 def inspect(
     file: Annotated[
-        str, typer.Argument(help="A feature store, a guard, an exported guard, or a fitted detector.")
+        str, typer.Argument(help="A feature store, a guard, an exported guard, a fitted detector, a part.")
     ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare every shard of a store with its checksum.")
     ] = False,
 ) -> None:
     """Show what a file of ours holds, and where it comes from."""
+    from ..core.files import format_of
     from ..features.store import is_store
+    from ._part_facts import FACTS
 
     console = screen()
-    if Path(file).suffix.lower() in (".onnx", ".pt2"):
+    told = FACTS.get(format_of(Path(file)) or "")
+    if told is not None:
+        facts = told(Path(file))
+    elif Path(file).suffix.lower() in (".onnx", ".pt2"):
         facts = _exported_facts(file)
     else:
         facts = _store_facts(Path(file), verify) if is_store(file) else _file_facts(file)

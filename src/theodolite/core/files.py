@@ -133,6 +133,27 @@ def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[s
     return tensors, description
 
 
+def format_of(path: Path) -> str | None:
+    """The format that the header of a file of ours names; None of any other file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return str(_description(file.metadata() or {}, path)["format"])
+    except (SafetensorError, OSError, TheodoliteError):
+        return None
+
+
+@contextmanager
+def undamaged(path: str | Path, remedy: str) -> Iterator[None]:
+    """Whatever fails while something is put together from parts of a file is the file's fault."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, TheodoliteError) and not isinstance(error, FormatError):
+            raise
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FormatError(f"{path} is damaged: {said}. Remedy: {remedy}") from error
+
+
 def slug(text: str) -> str:
     """A text as the name of a file or folder."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-")

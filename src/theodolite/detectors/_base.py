@@ -112,7 +112,7 @@ class Detector(CheckedOptions, Tiled):
         For data in parts, on one machine or many; ids must be distinct across the parts.
         """
         view = View(self.view_key, self._shape, self.needs, self.bank_seed)
-        return collect_views(features, labels, head=head, views=[view], ids=ids)[0]
+        return collect_views(features, labels, head=head, views=[view], ids=ids, account=True)[0]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted detector as one safetensors file; `theodolite.load` reads it back."""

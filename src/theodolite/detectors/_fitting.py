@@ -66,14 +66,19 @@ def _collect(
     ids: ArrayLike | None,
     head: Head | None,
 ) -> dict[tuple[str, int], Reference]:
-    """Detectors that see the features in the same way share one set of statistics."""
+    views = views_of(detectors)
+    found = collect_views(features, labels, head=head, views=[*views.values()], ids=ids)
+    return dict(zip(views, found, strict=True))
+
+
+def views_of(detectors: Sequence[Detector]) -> dict[tuple[str, int], View]:
+    """Detectors that see the features in the same way share one set of statistics: by view and seed."""
     views: dict[tuple[str, int], View] = {}
     for detector in detectors:
         key = (detector.view_key, detector.bank_seed)
         needs = views[key].needs if key in views else Needs()
         views[key] = View(detector.view_key, detector._shape, needs | detector.needs, detector.bank_seed)
-    found = collect_views(features, labels, head=head, views=[*views.values()], ids=ids)
-    return dict(zip(views, found, strict=True))
+    return views
 
 
 def _learn_shapings(

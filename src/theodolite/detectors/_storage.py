@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +11,8 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..core.errors import FormatError, InputError, NotFittedError, TheodoliteError
-from ..core.files import read_tensors, write_tensors
+from ..core.errors import FormatError, InputError, NotFittedError
+from ..core.files import read_tensors, undamaged, write_tensors
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..reference.head import Head
 from ._precision import require_finite_state
@@ -131,18 +130,6 @@ def read_detector(path: Path, tensors: Mapping[str, Tensor], description: JsonOb
     own = {key: value for key, value in description.items() if key not in _OF_FILE}
     with undamaged(path, "fit the detector again"):
         return PackedDetector.described(own, tensors)
-
-
-@contextmanager
-def undamaged(path: str | Path, remedy: str) -> Iterator[None]:
-    """Whatever fails while a detector is put together from parts of a file is the file's fault."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, TheodoliteError) and not isinstance(error, FormatError):
-            raise
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FormatError(f"{path} is damaged: {said}. Remedy: {remedy}") from error
 
 
 def _of_head(name: str) -> bool:

@@ -35,6 +35,11 @@ class Shaping(CheckedOptions, nn.Module):
     def learn(self, histogram: ActivationHistogram, again: Callable[[], Iterable[Tensor]] | None) -> None:
         """Learn from the activations of ID data, which can perhaps be read ``again``; most need not."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether it has learnt what it has to learn."""
+        return not self.learns
+
     def options(self) -> dict[str, float]:
         names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
         return {name: getattr(self, name) for name in names}
@@ -89,6 +94,10 @@ class ReAct(Shaping):
             histogram.update(rows)
         self.learn(histogram, None)
         return self
+
+    @property
+    def ready(self) -> bool:
+        return self.threshold is not None
 
     @property
     def view_key(self) -> str:

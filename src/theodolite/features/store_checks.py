@@ -73,17 +73,21 @@ def require_unseen_pictures(fitted: Sequence[FeatureStore], held_out: Sequence[F
     if not known or not asked:
         return False
     rows = torch.cat(asked)
-    count = int(torch.isin(rows, torch.cat(known)).sum())
-    if count == 0:
-        return whole
+    require_unseen_contents(int(torch.isin(rows, torch.cat(known)).sum()), len(rows))
+    return whole
+
+
+def require_unseen_contents(found: int, asked: int) -> None:
+    """Refuse if more than 1 % of the pictures asked about were found among those fitted on; warn of fewer."""
+    if found == 0:
+        return
     told = (
-        f"{count:,} of {len(rows):,} pictures to calibrate on are fitted on as well: scores of data they "
+        f"{found:,} of {asked:,} pictures to calibrate on are fitted on as well: scores of data they "
         f"were fitted on promise nothing"
     )
-    if count > _TOLERATED * len(rows):
+    if found > _TOLERATED * asked:
         raise InputError(f"{told}. Remedy: calibrate on other pictures, or leave the calibration data out")
-    warnings.warn(told, TheodoliteWarning, stacklevel=2)
-    return whole
+    warnings.warn(told, TheodoliteWarning, stacklevel=3)
 
 
 def require_same_classes(one: FeatureStore, other: FeatureStore) -> None:

@@ -2,15 +2,18 @@
 
 from .by_class import ClassCalibration
 from .calibration import Calibration
+from .collecting import collect
 from .ensemble import Ensemble
 from .explain import Explainer
 from .explain_paths import explain_paths
 from .explanation import Explanation
 from .export import Exported, ExportRecord
 from .exported import ExportedGuard, load_exported
+from .fit_parts import fit_parts
 from .fitting import FittedGuard, fit_guard
 from .guard import Guard
 from .monitor import Monitor, Reading
+from .part import Part
 from .provenance import Provenance
 from .serving import BatchGuard
 from .storage import ready_made
@@ -29,12 +32,15 @@ __all__ = [
     "FittedGuard",
     "Guard",
     "Monitor",
+    "Part",
     "PathVerdict",
     "Provenance",
     "Reading",
     "Verdicts",
+    "collect",
     "explain_paths",
     "fit_guard",
+    "fit_parts",
     "load_exported",
     "ready_made",
 ]

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from ..core.arrays import Array, ArrayLike, as_matrix, as_tensor, like, rows_named
 from ..core.errors import InputError
+from ..core.files import undamaged
 from ..data.orientation import orientation, upright
 from ..data.sample import plain
-from ..detectors._storage import undamaged
 from .export.onnx_file import OnnxRunner, read_onnx
 from .export.program_file import ProgramRunner, read_program
 from .export.record import FEATURES, IMAGES, PICTURES, ExportRecord

@@ -6,7 +6,7 @@ fitted.guard.save("guard.safetensors")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -21,6 +21,7 @@ from ..features.settings import ExtractionSettings, Watch
 from ..features.store import FeatureStore, StoreParts
 from ..features.store_checks import require_labels, require_same_classes, require_same_model
 from ..reference.head import Head
+from ..reference.reference import Batch
 from .agreement import Agreement, agreement
 from .calibration import FALSE_ALARM_RATE, check_rate
 from .choice import choose_detector, require_head
@@ -86,20 +87,18 @@ def fit_guard(
     check_share(calibration_share)
     chosen = choose_detector(detector)
     named = DataPaths.of(data, calibration, settings)
-    known: KnownData
+    known = open_known(
+        named,
+        model,
+        weights=weights,
+        settings=settings,
+        progress=progress,
+        head=allowed.get("head"),
+        accept_code_change=allowed.get("accept_code_change", False),
+    )
     if named.hold_features:
-        require_nothing_of_pictures(named, model, weights, settings)
-        known = of_arrays(named, allowed.get("head"))
         require_head(chosen, known.fit.head)
-    else:
-        require_no_head(allowed.get("head"))
-        _require_apart(named.all, settings)
-
-        def opened(path: str | Path) -> FeatureStore:
-            return open_features(path, model, weights=weights, settings=settings, progress=progress)
-
-        known = _of_stores(named, opened, weights, allowed.get("accept_code_change", False))
-    agreed = _agreed(known, force=allowed.get("force", False))
+    agreed = agreed_labels(known.fit.head, known.fit, len(known.fit), force=allowed.get("force", False))
     guard = Guard.fit(
         known.fit,
         head=known.fit.head,
@@ -113,7 +112,30 @@ def fit_guard(
         false_alarm_rate=false_alarm_rate,
     )
     fitted_on = len(known.fit) - (len(guard.calibration) if known.calibration is None else 0)
-    return FittedGuard(guard, fitted_on, None if agreed is None else agreed.share, _notes(agreed))
+    return FittedGuard(guard, fitted_on, None if agreed is None else agreed.share, notes_on(agreed))
+
+
+def open_known(
+    named: DataPaths,
+    model: str | None,
+    *,
+    weights: str | Path | None,
+    settings: ExtractionSettings | None,
+    progress: Watch,
+    head: Head | nn.Linear | str | Path | None,
+    accept_code_change: bool,
+) -> KnownData:
+    """The features at paths: those in files, those of stores, and of pictures, extracted now."""
+    if named.hold_features:
+        require_nothing_of_pictures(named, model, weights, settings)
+        return of_arrays(named, head)
+    require_no_head(head)
+    _require_apart(named.all, settings)
+
+    def opened(path: str | Path) -> FeatureStore:
+        return open_features(path, model, weights=weights, settings=settings, progress=progress)
+
+    return _of_stores(named, opened, weights, accept_code_change)
 
 
 def _of_stores(
@@ -146,16 +168,16 @@ def _together(parts: list[FeatureStore], accept_code_change: bool) -> StoreParts
     return StoreParts(parts)
 
 
-def _agreed(known: KnownData, *, force: bool) -> Agreement | None:
+def agreed_labels(head: Head | None, data: Iterable[Batch], rows: int, *, force: bool) -> Agreement | None:
     """How far classifier and labels agree; refused where it is too little."""
-    if known.fit.head is None:
+    if head is None:
         return None
-    agreed = agreement(known.fit.head, known.fit, len(known.fit))
+    agreed = agreement(head, data, rows)
     if agreed is not None and agreed.problem is not None and not force:
         raise InputError(f"{agreed.problem} To fit all the same: --force (force=True in Python)")
     return agreed
 
 
-def _notes(agreed: Agreement | None) -> tuple[str, ...]:
+def notes_on(agreed: Agreement | None) -> tuple[str, ...]:
     """What the classifier's agreement with the labels may mean."""
     return () if agreed is None or agreed.problem is None else (agreed.problem,)

@@ -24,18 +24,19 @@ from torch import Tensor, nn
 
 from ..core.arrays import ArrayLike
 from ..core.errors import CalibrationWarning, FormatError, InputError
+from ..core.files import undamaged
 from ..detectors import Detector
-from ..detectors._storage import PackedDetector, undamaged
+from ..detectors._storage import PackedDetector
 from ..features.checked import checked_capture
 from ..reference.head import Head
-from ..reference.reference import Batches
+from ..reference.reference import Batches, Reference
 from .calibrated import Calibrated, calibrate
 from .calibration import Calibration
 from .choice import choose_detector, require_head
 from .explain import NEIGHBOURS, TOP, Explainer
 from .explanation import Explanation
 from .export import Exported, ExportOptions, export_guard
-from .holdout import require_unseen, split
+from .holdout import require_rows, require_unseen, split
 from .martingale import MARTINGALE
 from .monitor import Monitor
 from .nearest import BankLike
@@ -97,7 +98,7 @@ class Guard(PathJudge):
     @classmethod
     def fit(
         cls,
-        features: ArrayLike | Batches,
+        features: ArrayLike | Batches | Reference,
         labels: ArrayLike | None = None,
         *,
         head: Head | nn.Linear | None = None,
@@ -113,6 +114,8 @@ class Guard(PathJudge):
         ``detector`` is by default the recommended one; as text it may have options, ``"knn?k=50+react:90"``.
         A score that looks at features alone (KNN, MDS, SSD+, …) needs no ``head``; without one the guard
         predicts no class.
+        A collected `Reference` needs ``calibration`` data, of samples that it did not see: its own are not
+        there to be held out, or to be compared.
         Without ``calibration`` data a share of the features is held out, chosen by a hash of the sample ids.
         The promise is about data like the calibration data: where the network was trained on the features'
         images, pass others as ``calibration``. ``per_class`` keeps the promise for every predicted class with
@@ -121,13 +124,15 @@ class Guard(PathJudge):
         """
         detector = copy.deepcopy(choose_detector(detector))
         head = Head.from_linear(head) if isinstance(head, nn.Linear) else copy.deepcopy(head)
+        if isinstance(features, Reference):
+            head = features.seen_through(head).head
         require_head(detector, head)
         fitted = require_unseen(detector, features, calibration)
         require_one_model(features, calibration)
-        to_fit: ArrayLike | Batches = features
+        to_fit: ArrayLike | Batches | Reference = features
         own_share = calibration is None
         if calibration is None:
-            to_fit, calibration = split(features, labels, ids, head, calibration_share)
+            to_fit, calibration = split(require_rows(features), labels, ids, head, calibration_share)
             labels, ids, fitted = None, None, [to_fit]
         rows = RowCheck(fitted, calibration, head, share=own_share)
         detector.fit(rows.read(to_fit), labels, head=head, ids=ids)

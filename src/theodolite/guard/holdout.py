@@ -23,10 +23,10 @@ from ..features.store import FeatureStore, StoreParts
 from ..features.store_checks import require_unseen_pictures
 from ..reference.bank import sample_keys
 from ..reference.head import Head
-from ..reference.reference import Batch, Batches, batches
+from ..reference.reference import Batch, Batches, Reference, batches
 
 # Not the seed of any bank: what is held out must not depend on what a bank keeps.
-_SEED = 0x5EED_CA11B
+SHARE_SEED = 0x5EED_CA11B
 _KEYS = 2**63
 
 
@@ -78,6 +78,16 @@ def require_unseen(detector: Detector, features: object, calibration: object) ->
         return []
     fitted = [features, *([] if bank is None else [FeatureStore(bank)])]
     return [data for data in fitted if not require_unseen_pictures(_stores(data), _stores(calibration))]
+
+
+def require_rows(features: ArrayLike | Batches | Reference) -> ArrayLike | Batches:
+    """Features of which a share can be held out."""
+    if isinstance(features, Reference):
+        raise InputError(
+            "a reference holds statistics, and no rows of it can be held out to calibrate on: pass "
+            "calibration= features of samples that it did not see"
+        )
+    return features
 
 
 def split(
@@ -132,7 +142,7 @@ def _read_from(features: object) -> object:
 
 def in_share(ids: Tensor, share: float) -> Tensor:
     """True for the samples that belong to a share of the data."""
-    return sample_keys(ids, _SEED) < int(share * _KEYS)
+    return sample_keys(ids, SHARE_SEED) < int(share * _KEYS)
 
 
 def _keys(data: object) -> set[str]:

@@ -13,8 +13,9 @@ capture, a generator) are compared in half precision; their rows are written dow
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from ..core.errors import InputError
 from ..features.arrays import ArrayParts, FeatureArray
 from ..features.store import FeatureStore, StoreParts
 from ..reference.head import Head
-from ..reference.reference import Batch, Batches, batches
+from ..reference.reference import Batch, Batches, Reference, batches
 
 # Share of the calibration data that may be known beyond twins: a data set has a few samples twice.
 _TOLERATED = 0.01
@@ -36,10 +37,17 @@ _DEVIATIONS = 4
 _AT_HAND = (Tensor, np.ndarray, list, tuple, FeatureArray, ArrayParts, FeatureStore, StoreParts)
 # Precisions to compare in, the narrowest first; the half ones leave out what a batch's size changes.
 _HALF = (torch.bfloat16, torch.float16)
-_EXACT = (*_HALF, torch.float32, torch.float64)
+EXACT = (*_HALF, torch.float32, torch.float64)
+_GONE = (
+    "the detector is fitted on a reference, whose rows are not there to be compared with: that the "
+    "calibration data holds other samples is for you to know"
+)
 _PIECE = 512
 _SEED = 0x5EED
 _KEY_BYTES = 8
+
+
+Data = TypeVar("Data")
 
 
 class RowCheck:
@@ -53,15 +61,16 @@ class RowCheck:
         self, fitted: Sequence[object], calibration: object, head: Head | None, *, share: bool = False
     ) -> None:
         at_hand = all(isinstance(data, _AT_HAND) for data in (*fitted, calibration))
-        precisions = _EXACT if share or at_hand else _HALF
-        # What cannot be iterated over is no data of rows: statistics, or a mistake that the fit names.
+        precisions = EXACT if share or at_hand else _HALF
+        # What cannot be iterated over is no data of rows: a reference, or a mistake that the fit names.
+        self._gone = any(isinstance(data, Reference) for data in fitted)
         self._fitted = [_Rows(data, head, precisions) for data in fitted if isinstance(data, Iterable)]
         self._held_out = _Rows(calibration, head, precisions)
         self._share = share
         self._told = self._compared() if at_hand else None
         self._done = at_hand
 
-    def read(self, data: ArrayLike | Batches) -> ArrayLike | Batches:
+    def read(self, data: Data) -> Data | ArrayLike | Batches:
         """The data itself, or batches of it whose rows are written down on their way."""
         for rows in (*self._fitted, self._held_out):
             if rows.data is data:
@@ -73,10 +82,10 @@ class RowCheck:
         return self._told if self._done else self._compared()
 
     def _compared(self) -> str | None:
-        if not self._fitted:
-            return None
-        asked = self._held_out.keys("calibration")
-        told = [self._verdict(rows.keys("features"), asked) for rows in self._fitted]
+        told = [_GONE if self._gone else None]
+        if self._fitted:
+            asked = self._held_out.keys("calibration")
+            told += [self._verdict(rows.keys("features"), asked) for rows in self._fitted]
         return next(filter(None, told), None)
 
     def _verdict(self, known: _Keys, asked: _Keys) -> str | None:
@@ -86,18 +95,24 @@ class RowCheck:
             return None
         _, counts = torch.unique(rows, return_counts=True)
         twins = float(counts[counts > 1].sum()) / len(rows)
-        noise = math.sqrt(twins * (1 - twins) * (1 / len(rows) + 1 / len(held_out)))
-        told = f"{found:,} of {len(held_out):,} rows to calibrate on are fitted on as well"
-        if not self._share and found > (twins + _TOLERATED + _DEVIATIONS * noise) * len(held_out):
-            raise InputError(
-                f"{told}: scores of data they were fitted on promise nothing. Remedy: calibrate on other "
-                f"samples, or leave the calibration data out"
-            )
-        return (
-            f"{told}, and {100 * twins:.1f} % of {len(rows):,} rows to fit on have a twin among themselves. "
-            f"Either different samples have equal features, or the same data was given twice. If it was, "
-            f"new data scores lower, and more of it is flagged than promised: leave out what is there twice"
+        return repeats(found, len(held_out), twins, len(rows), share=self._share)
+
+
+def repeats(found: int, held_out: int, twins: float, rows: int, *, share: bool) -> str:
+    """What it means that so many rows to calibrate on were ``found`` among the rows to fit on; refused where
+    twins cannot explain it, unless they are a share of the same data."""
+    noise = math.sqrt(twins * (1 - twins) * (1 / rows + 1 / held_out))
+    told = f"{found:,} of {held_out:,} rows to calibrate on are fitted on as well"
+    if not share and found > (twins + _TOLERATED + _DEVIATIONS * noise) * held_out:
+        raise InputError(
+            f"{told}: scores of data they were fitted on promise nothing. Remedy: calibrate on other "
+            f"samples, or leave the calibration data out"
         )
+    return (
+        f"{told}, and {100 * twins:.1f} % of {rows:,} rows to fit on have a twin among themselves. "
+        f"Either different samples have equal features, or the same data was given twice. If it was, "
+        f"new data scores lower, and more of it is flagged than promised: leave out what is there twice"
+    )
 
 
 class _Rows:
@@ -151,26 +166,26 @@ class _Keys:
                 self._holds[precision] = False
                 continue
             rounded = rows.to(precision)
-            keys += _hashed(rounded).numpy().tobytes()
+            keys += hashed_rows(rounded).numpy().tobytes()
             self._holds[precision] = self._holds[precision] and torch.equal(rounded.to(rows.dtype), rows)
 
     def against(self, other: _Keys) -> tuple[Tensor, Tensor]:
         """Both sides' keys in the narrower of their precisions, which a copy has been rounded to."""
-        narrower = min(self._precision, other._precision)
+        narrower = min(narrowest(self._holds), narrowest(other._holds))
         precision = list(self._keys)[narrower]
         one, two = (
             torch.frombuffer(keys[precision], dtype=torch.int64) for keys in (self._keys, other._keys)
         )
         return one, two
 
-    @property
-    def _precision(self) -> int:
-        """The narrowest one that holds all rows; float32, or half, where batches differ or none does."""
-        holding = [place for place, holds in enumerate(self._holds.values()) if holds]
-        return min(holding, default=min(len(self._holds) - 1, _EXACT.index(torch.float32)))
+
+def narrowest(holds: Mapping[torch.dtype, bool]) -> int:
+    """The place of the narrowest precision that holds all rows; float32, or half, where none does."""
+    holding = [place for place, held in enumerate(holds.values()) if held]
+    return min(holding, default=min(len(holds) - 1, EXACT.index(torch.float32)))
 
 
-def _hashed(rows: Tensor) -> Tensor:
+def hashed_rows(rows: Tensor) -> Tensor:
     """64 bits a row: its numbers, as many at a time as fill 64 bits, under random odd factors."""
     missing = -rows.shape[1] % (_KEY_BYTES // rows.element_size())
     whole = rows + 0.0  # there are two zeros

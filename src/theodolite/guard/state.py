@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from ..core.errors import FormatError, InputError
+from ..core.files import undamaged
 from ..core.plain import to_plain
-from ..detectors._storage import PackedDetector, undamaged
+from ..detectors._storage import PackedDetector
 from ..reference.head import Head
 from .provenance import require_model
 from .storage import Description, GuardParts, describe, read_calibration, read_description

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from .._version import __version__
 from ..core.errors import InputError
-from ..core.files import read_tensors, write_tensors
+from ..core.files import read_tensors, undamaged, write_tensors
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..detectors._storage import FORMAT as DETECTOR_FORMAT
-from ..detectors._storage import PackedDetector, read_detector, undamaged
+from ..detectors._storage import PackedDetector, read_detector
 from ..reference.head import Head
 from .by_class import ClassCalibration
 from .calibrated import Calibrated

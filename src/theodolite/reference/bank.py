@@ -54,6 +54,13 @@ class Bank:
         self._loose = 0  # rows added since the last `_compact`
         self._class_sizes = torch.zeros(0, dtype=torch.int64)  # at label + 1, so that −1 has a place
 
+    def restored(self, features: Tensor, labels: Tensor, ids: Tensor, class_sizes: Tensor) -> Bank:
+        """A bank like this one with what another holds: its rows, in order, and its `class_sizes`."""
+        bank = Bank(self.size, self.width, share=self.share, seed=self.seed)
+        bank._parts = [(sample_keys(ids, self.seed), features, labels, ids)]
+        bank._class_sizes = class_sizes
+        return bank
+
     def add(self, features: Tensor, labels: Tensor | None, ids: Tensor) -> None:
         """Offer rows; those whose keys are small enough stay."""
         ids = ids.to("cpu", torch.int64)
@@ -107,6 +114,11 @@ class Bank:
     @property
     def ids(self) -> Tensor:
         return self._column(3)
+
+    @property
+    def class_sizes(self) -> Tensor:
+        """Rows ever offered of each class, at label + 1: those without a label come first."""
+        return self._class_sizes
 
     def share_of_each_class(self, share: float) -> Tensor:
         """Places in the bank of ⌈share·n_c⌉ rows of each class, n_c the rows of class c ever offered."""

@@ -45,6 +45,13 @@ class Moments:
         self._tile = torch.empty(0, width, dtype=torch.float64)
         self._dense = torch.empty(0, width, dtype=torch.float64)
 
+    @classmethod
+    def restored(cls, counts: Tensor, means: Tensor, upper: Tensor | None, spread: Tensor | None) -> Moments:
+        """Moments that `counts`, `means`, `upper` and `spread` of others are."""
+        found = cls(means.shape[1], len(counts), scatter=False)
+        found.counts, found.means, found._upper, found.spread = counts, means, upper, spread
+        return found
+
     def update(self, rows: Tensor, groups: Tensor | None = None) -> bool:
         """Add rows (n, D) with their group numbers (n,), or all of one group. O(n·D), with scatter O(n·D²).
 
@@ -153,6 +160,11 @@ class Moments:
     def mean(self) -> Tensor:
         """The mean of all rows."""
         return (self.counts @ self.means) / self.counts.sum()
+
+    @property
+    def upper(self) -> Tensor | None:
+        """The scatter within groups on and above its diagonal; what lies below it means nothing."""
+        return self._upper
 
     @property
     def within(self) -> Tensor | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .._version import __version__
 from ..core.arrays import (
     ArrayLike,
     as_float,
@@ -20,8 +22,13 @@ from ..core.arrays import (
     require_no_table,
 )
 from ..core.errors import InputError
+from ..core.files import read_tensors, undamaged, write_tensors
+from ..core.plain import JsonObject, from_plain, to_plain
 from .head import Head
+from .pairs import merged_in_pairs
+from .seen import Seen, require_apart, require_each_once
 from .statistics import Needs, Statistics
+from .storage import ReferenceRecord, pack_reference, unpack_reference
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
 Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike | None, ...] | list[ArrayLike]]
@@ -47,18 +54,24 @@ class View:
 
 
 PLAIN = "plain"
+FORMAT = "theodolite-reference/1"
 
 
 class Reference:
     """Statistics of ID features seen through a head; ``a + b`` merges two halves of the data.
 
-    ``view`` names what was done to the features before they were counted (``"plain"``: nothing).
+    ``view`` names what was done to the features before they were counted (``"plain"``: nothing). ``samples``
+    is an account of the ids that were given with the rows, None if none were: halves that share samples are
+    refused where both have one.
     """
 
-    def __init__(self, head: Head | None, statistics: Statistics, view: str = PLAIN) -> None:
+    def __init__(
+        self, head: Head | None, statistics: Statistics, view: str = PLAIN, samples: Seen | None = None
+    ) -> None:
         self.head = head
         self.statistics = statistics
         self.view = view
+        self.samples = samples
         self._derived: dict[str, Any] = {}
 
     def derived(self, name: str, compute: Callable[[], Derived]) -> Derived:
@@ -82,7 +95,7 @@ class Reference:
         """One pass over arrays, or over an iterable of batches: features, (features, labels) or
         (features, labels, ids)."""
         plain = View(PLAIN, lambda rows: rows, needs, seed)
-        return collect_views(features, labels, head=head, views=[plain], ids=ids)[0]
+        return collect_views(features, labels, head=head, views=[plain], ids=ids, account=True)[0]
 
     @classmethod
     def empty(cls, head: Head, view: str = PLAIN) -> Reference:
@@ -97,7 +110,31 @@ class Reference:
             raise InputError("the reference was collected with another head: leave head= out")
         if head.unit_features:
             raise InputError("the reference saw features of any length: collect it with the cosine head")
-        return Reference(head, self.statistics, self.view)
+        return Reference(head, self.statistics, self.view, self.samples)
+
+    def save(self, path: str | Path) -> None:
+        """Write the reference as one safetensors file, which `load` reads back bit by bit."""
+        record = ReferenceRecord.of(self.head, self.statistics, self.samples, self.view)
+        description: JsonObject = {
+            "format": FORMAT,
+            "theodolite": __version__,
+            "reference": to_plain(record),
+        }
+        write_tensors(Path(path), pack_reference(self.head, self.statistics, self.samples), description)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Reference:
+        """A reference from a file that `save` wrote; one that is damaged is refused."""
+        tensors, description = read_tensors(Path(path), FORMAT)
+        with undamaged(path, "collect it again"):
+            said = from_plain(ReferenceRecord, description.get("reference"), "the reference")
+            head, statistics, samples = unpack_reference(said, tensors)
+            return cls(head, statistics, said.view, samples)
+
+    @classmethod
+    def merged(cls, references: Iterable[Reference]) -> Reference:
+        """All of them as one, merged in pairs: exact to float64 rounding for thousands of parts."""
+        return merged_in_pairs(references, "references")
 
     @property
     def count(self) -> int:
@@ -111,7 +148,11 @@ class Reference:
             raise InputError("the two references were collected with different heads")
         if self.view != other.view:
             raise InputError(f"the two references saw different features: {self.view!r} and {other.view!r}")
-        return Reference(self.head, self.statistics + other.statistics, self.view)
+        samples = None
+        if self.samples is not None and other.samples is not None:
+            require_apart(self.samples, other.samples)
+            samples = self.samples + other.samples
+        return Reference(self.head, self.statistics + other.statistics, self.view, samples)
 
 
 def collect_views(
@@ -121,11 +162,18 @@ def collect_views(
     head: Head | None,
     views: Sequence[View],
     ids: ArrayLike | None = None,
+    account: bool = False,
 ) -> list[Reference]:
-    """One pass over the data for several views of it: a reference each."""
+    """One pass over the data for several views of it: a reference each, with an ``account`` of the samples
+    where that is asked for and all have ids."""
     gathered: list[Statistics] = []
+    samples = Seen() if account else None
     first_row = 0
     for batch, batch_labels, batch_ids in batches(features, labels, ids, head, finite=False):
+        if batch_ids is None:
+            samples = None
+        elif samples is not None:
+            samples.add(batch_ids)
         prepared = batch if head is None else head.prepare(batch)
         if not gathered:
             classes = None if head is None else head.classes
@@ -149,7 +197,9 @@ def collect_views(
         first_row += len(batch)
     if not gathered:
         raise InputError("features are empty: the iterable gave no batch")
-    return [Reference(head, part, view.key) for view, part in zip(views, gathered, strict=True)]
+    if samples is not None:
+        require_each_once(samples)
+    return [Reference(head, part, view.key, samples) for view, part in zip(views, gathered, strict=True)]
 
 
 def batches(

@@ -1,0 +1,107 @@
+"""What a part's file says in its header, and the pieces of a part as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..core.errors import FormatError
+from ..core.plain import JsonValue, to_plain
+from ..detectors import Detector, create
+from ..detectors._registry import OptionValue
+from ..reference.percentiles import ActivationHistogram
+from ..reference.reference import Reference
+from ..reference.storage import StatisticsRecord, take
+from .fitted_rows import RowCount
+from .part_source import PartSource
+
+FORMAT = "theodolite-part/1"
+REMEDY = "collect the part again"
+
+
+@dataclass(frozen=True)
+class StoredView:
+    """One view of the features and the statistics of what was seen."""
+
+    view: str
+    statistics: StatisticsRecord
+
+    @classmethod
+    def of(cls, reference: Reference) -> StoredView:
+        return cls(reference.view, StatisticsRecord.of(reference.statistics))
+
+
+@dataclass(frozen=True)
+class StoredDetector:
+    """A score that was asked for, unfitted."""
+
+    name: str
+    options: Mapping[str, OptionValue]
+
+
+@dataclass(frozen=True)
+class Description:
+    """A part in a file's header."""
+
+    format: str
+    theodolite: str
+    detectors: tuple[StoredDetector, ...]
+    views: tuple[StoredView, ...]
+    unit_features: bool
+    width: int
+    share: float
+    kept: float
+    fitted_on: int
+    samples: int
+    contents: int | None
+    rows: Mapping[str, RowCount]
+    source: PartSource
+
+
+def pack_detectors(detectors: Sequence[Detector]) -> tuple[dict[str, Tensor], JsonValue]:
+    """What the shapings of unfitted detectors have learnt, and what the detectors are."""
+    tensors = {
+        f"shaping.{place}.{name}": buffer
+        for place, detector in enumerate(detectors)
+        if detector.shaping is not None
+        for name, buffer in detector.shaping.named_buffers()
+    }
+    return tensors, to_plain([StoredDetector(one.record.name, one.options()) for one in detectors])
+
+
+def unpack_detectors(stored: Sequence[StoredDetector], tensors: Mapping[str, Tensor]) -> tuple[Detector, ...]:
+    """The detectors, unfitted."""
+    found = tuple(create(one.name, **one.options) for one in stored)
+    for place, detector in enumerate(found):
+        prefix = f"shaping.{place}."
+        for name, tensor in tensors.items():
+            if name.startswith(prefix):
+                if detector.shaping is None:
+                    raise FormatError(f"{name} belongs to no shaping")
+                detector.shaping.register_buffer(name.removeprefix(prefix), tensor)
+    return found
+
+
+def pack_histogram(histogram: ActivationHistogram | None) -> dict[str, Tensor]:
+    """The bins that were seen, and how often."""
+    if histogram is None:
+        return {}
+    bins = histogram.counts.nonzero().flatten()
+    return {"histogram.bins": bins, "histogram.counts": histogram.counts[bins]}
+
+
+def unpack_histogram(tensors: Mapping[str, Tensor]) -> ActivationHistogram | None:
+    """None where the part is no first look."""
+    if "histogram.bins" not in tensors:
+        return None
+    histogram = ActivationHistogram()
+    shape = (len(tensors["histogram.bins"]),)
+    bins = take(tensors, "histogram.bins", shape, torch.int64)
+    counts = take(tensors, "histogram.counts", shape, torch.int64)
+    if len(bins) and not 0 <= int(bins.min()) <= int(bins.max()) < len(histogram.counts):
+        raise FormatError("histogram.bins are none of a histogram")
+    histogram.counts[bins] = counts
+    return histogram
