@@ -216,10 +216,10 @@ def test_scores_of_users_own_are_what_they_are_alone(detectors: list[th.Detector
 
 
 def test_a_score_that_was_replaced_on_the_object_is_the_one(
-    detectors: list[th.Detector], problem: Problem
+    detectors: list[th.Detector], problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     energy = th.Energy().fit(head=problem.head)
-    energy.score = lambda features, _=None: -features[:, 0]  # type: ignore[method-assign,misc]
+    monkeypatch.setattr(energy, "score", lambda features, _=None: -features[:, 0])
     found = th.score_many([energy, *detectors[:3]], problem.test)
     assert torch.equal(found[0], -problem.test[:, 0])
     assert_same(found[1:], detectors[:3], problem.test)
