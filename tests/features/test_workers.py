@@ -23,9 +23,9 @@ MODEL = "python:small_models:Tiny?mean=0&size=8"
 DYING = "python:small_models:dying"
 WORKERS = ExtractionSettings(shard_rows=16, running=Running(workers=1, batch_size=8))
 
-# PyTorch opens a few files to see whether descriptors are left; the signal of a child's death can strike in
-# the middle of that and leave one to the collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+# PyTorch opens files to see whether descriptors are left, and sockets to take over a batch; the signal of a
+# child's death can strike in the middle of that and leave one to the collector.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
 @pytest.fixture(autouse=True)

@@ -24,11 +24,10 @@ _FEW = 16
 def lay_out(matrix: Tensor, rows: int) -> Tensor | None:
     """A float32 matrix (M, K) for `laid_out_product` with about so many rows; None where there is no layout.
 
-    It is there on x86 processors, outside of graphs.
+    It is there on x86 processors; not for graphs, which know it not.
     """
     if (
-        recording()
-        or matrix.device.type != "cpu"
+        matrix.device.type != "cpu"
         or matrix.dtype != torch.float32
         or torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512")
         or not torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
@@ -61,7 +60,9 @@ class Products:
 
     def __init__(self, queries: Tensor, rows: int, *, fastest: bool) -> None:
         self._queries = queries
-        self._layout = lay_out(queries, rows) if fastest and len(queries) >= _FEW else None
+        # A graph must not ask how many rows there are: it would hold for so many only.
+        fastest = fastest and not recording() and len(queries) >= _FEW
+        self._layout = lay_out(queries, rows) if fastest else None
 
     def __call__(self, block: Tensor) -> Tensor:
         if self._layout is None:
