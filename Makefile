@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
+SPARK := $(VENV)/.spark
 MINIMUM := .venv-minimum
 
-.PHONY: demo test fuzz test-peers test-minimum bench clean
+.PHONY: demo test fuzz test-peers test-spark test-minimum bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/theodolite demo
@@ -27,6 +28,10 @@ fuzz: $(INSTALLED)
 test-peers: $(PEERS)
 	$(BIN)/pytest -m peers tests/peers
 
+# The recipe of docs/serving.md on a Spark of this machine; Java must be there, else it is skipped.
+test-spark: $(SPARK)
+	$(BIN)/pytest -rs -m spark tests/guard/test_spark.py
+
 # The core alone, with the oldest packages that it declares; what needs an extra is skipped and says which. Old
 # packages call what newer ones have deprecated: their affair. Graphs are PyTorch's, which is as new as ever.
 test-minimum: $(MINIMUM)/.installed
@@ -45,6 +50,10 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(PEERS): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[peers]'
+	touch $@
+
+$(SPARK): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[spark]'
 	touch $@
 
 $(MINIMUM)/.installed: pyproject.toml constraints-minimum.txt
