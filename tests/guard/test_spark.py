@@ -1,4 +1,4 @@
-"""The recipe for Spark in docs/serving.md, run as it is written on a Spark of this machine: `make test-spark`."""
+"""The recipe for Spark in docs/serving.md, run as it is written on a local Spark: `make test-spark`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.spark
 
 DOCS = Path(__file__).parents[2] / "docs" / "serving.md"
 ROWS, MISSING, NOT_A_NUMBER = 200, 3, 7
-# Two workers, batches that do not divide the partitions, nothing that listens to the network. A row of infinities
-# stands for a row that is missing.
+# Two workers, batches that do not divide the partitions, nothing that listens to the network. A row of
+# infinities stands for a row that is missing.
 BEFORE = """
 from pyspark.sql import SparkSession
 
@@ -32,8 +32,8 @@ local = {
 }
 spark = SparkSession.builder.master("local[2]").config(map=local).getOrCreate()
 import numpy as np
-rows = [(place, None if np.isinf(row).any() else row.tolist()) for place, row in enumerate(np.load("rows.npy"))]
-made = spark.createDataFrame(rows, schema="id long, features array<float>")
+table = [None if np.isinf(row).any() else row.tolist() for row in np.load("rows.npy")]
+made = spark.createDataFrame(list(enumerate(table)), schema="id long, features array<float>")
 made.repartition(3).write.parquet("features.parquet")
 """
 AFTER = """

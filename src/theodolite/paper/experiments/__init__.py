@@ -6,7 +6,7 @@ Importing this package enters them all in the registry, in the order they are li
 from ._registry import Context, Experiment, Need, Produced, experiment, experiments
 
 from . import angles, class_alarms, confirmation, false_alarms  # isort: skip
-from . import feature_folders, literature, mnist, monitor, recommendation  # isort: skip
+from . import feature_folders, literature, merging, mnist, monitor, recommendation  # isort: skip
 
 __all__ = [
     "Context",
@@ -21,6 +21,7 @@ __all__ = [
     "false_alarms",
     "feature_folders",
     "literature",
+    "merging",
     "mnist",
     "monitor",
     "recommendation",
