@@ -54,11 +54,12 @@ def reproduce(
             _draw(item, Context(folder, where, seed, told), output, console)
     for experiment in wanted:
         missing = experiment.missing(folder)
-        if missing or folder is None:
+        if missing:
             reasons = "; ".join(missing)
             say(console, f"{experiment.name} cannot run here: {reasons}", "yellow")
             continue
-        _write(experiment.run(Context(folder, where, seed, told)), output, console)
+        # What needs nothing runs without a data root.
+        _write(experiment.run(Context(folder or Path(), where, seed, told)), output, console)
 
 
 def _draw(item: Item, context: Context, output: Path, console: Console) -> None:

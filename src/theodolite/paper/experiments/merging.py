@@ -25,6 +25,7 @@ from ...reference.storage import pack_statistics
 from ...report.tables import Table
 from ..studies import TableStudy
 from ._registry import Context, Produced, experiment
+from .exact_sums import Drawn, Error, error_of, exact_sum
 
 WIDTH = 8
 WORKERS, ROWS = (100, 1_000, 10_000), 100_000
@@ -37,16 +38,6 @@ BATCH = 4_096
 # Bytes are those of ResNet-50 on ImageNet.
 SIZE_WIDTH, SIZE_CLASSES = 2_048, 1_000
 SIZED = ("ora", "relative-energy", "mds")
-# A power of two by which every float64 of the experiment is a whole number.
-_SCALE = 2**300
-
-
-@dataclass(frozen=True)
-class Error:
-    """Of the mean, in standard deviations; of the variance in any direction, relative to it."""
-
-    mean: float
-    variance: float
 
 
 @dataclass(frozen=True)
@@ -157,30 +148,21 @@ def merging(context: Context) -> Produced:
 def compared(workers: int, offset: float, *, drift: float = 0.0, seed: int = 0) -> Case:
     """Workers whose rows lie ``offset`` away from 0; from the first to the last they move by ``drift``."""
     drawn = list(_drawn(workers, offset, drift, np.random.default_rng(seed)))
-    exact = _exact(drawn)
+    exact = exact_sum(drawn)
     tree = merged_in_pairs(map(_statistics, drawn), "workers")
     sequence = reduce(add, map(_statistics, drawn))
     return Case(
         workers,
         offset,
         drift,
-        _error(tree.moments, exact),
-        _error(sequence.moments, exact),
-        _error(_of_squares(drawn), exact),
-        _error(exact.rounded(), exact),
+        error_of(tree.moments, exact),
+        error_of(sequence.moments, exact),
+        error_of(_of_squares(drawn), exact),
+        error_of(exact.rounded(), exact),
     )
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """What one worker would send; the scatter is symmetric to the bit."""
-
-    count: int
-    mean: FloatArray
-    scatter: FloatArray
-
-
-def _drawn(workers: int, offset: float, drift: float, rng: np.random.Generator) -> Iterator[_Drawn]:
+def _drawn(workers: int, offset: float, drift: float, rng: np.random.Generator) -> Iterator[Drawn]:
     """Normal rows, correlated: counts differ by up to a half, as shards do."""
     root = _root()
     low = np.tril_indices(WIDTH, -1)
@@ -193,7 +175,7 @@ def _drawn(workers: int, offset: float, drift: float, rng: np.random.Generator) 
         bartlett[low] = rng.standard_normal(len(low[0]))
         factor = root @ bartlett
         scatter = factor @ factor.T
-        yield _Drawn(count, mean, (scatter + scatter.T) / 2)
+        yield Drawn(count, mean, (scatter + scatter.T) / 2)
 
 
 def _root() -> FloatArray:
@@ -202,7 +184,7 @@ def _root() -> FloatArray:
     return np.asarray(turned * DEVIATIONS)
 
 
-def _statistics(worker: _Drawn) -> Statistics:
+def _statistics(worker: Drawn) -> Statistics:
     found = Statistics(Needs(mean=True, scatter=True), WIDTH)
     found.count = worker.count
     found.moments = Moments.restored(
@@ -214,7 +196,7 @@ def _statistics(worker: _Drawn) -> Statistics:
     return found
 
 
-def _of_squares(workers: Sequence[_Drawn]) -> Moments:
+def _of_squares(workers: Sequence[Drawn]) -> Moments:
     """What sums of z and zzᵀ in float64 would give, each added in pairs by NumPy."""
     counts = np.array([worker.count for worker in workers], np.float64)
     sums = np.stack([worker.count * worker.mean for worker in workers])
@@ -239,83 +221,7 @@ def own_error(offset: float, *, rows: int = ROWS, seed: int = 0) -> Error:
     for batch in torch.from_numpy(table).split(BATCH):
         statistics.update(batch)
     zero = np.zeros((WIDTH, WIDTH))
-    return _error(statistics.moments, _exact([_Drawn(1, row, zero) for row in table.astype(np.float64)]))
-
-
-# ---------------------------------------------------------------------- the exact sum
-
-
-@dataclass(frozen=True)
-class _Exact:
-    """count, mean·count·scale and scatter·count·scale² as whole numbers."""
-
-    count: int
-    mean: Sequence[int]
-    scatter: Sequence[Sequence[int]]
-
-    def rounded(self) -> Moments:
-        unit = self.count * _SCALE
-        mean, scatter = (
-            torch.tensor([value / unit for value in self.mean], dtype=torch.float64),
-            torch.tensor(
-                [[value / (unit * _SCALE) for value in row] for row in self.scatter], dtype=torch.float64
-            ),
-        )
-        return Moments.restored(torch.tensor([float(self.count)]), mean[None], scatter, None)
-
-
-def _exact(workers: Sequence[_Drawn]) -> _Exact:
-    """Σ of what the workers have: N·(Σ S + Σ n m mᵀ) − (Σ n m)(Σ n m)ᵀ, which loses nothing."""
-    count = sum(worker.count for worker in workers)
-    means = [[_whole(value) for value in worker.mean.tolist()] for worker in workers]
-    places = range(WIDTH)
-    sums = [sum(worker.count * mean[i] for worker, mean in zip(workers, means, strict=True)) for i in places]
-    scatter = [[0] * WIDTH for _ in places]
-    for i in places:
-        for j in range(i, WIDTH):
-            within = sum(_whole(float(worker.scatter[i, j])) for worker in workers) * _SCALE
-            between = sum(
-                worker.count * mean[i] * mean[j] for worker, mean in zip(workers, means, strict=True)
-            )
-            scatter[i][j] = scatter[j][i] = count * (within + between) - sums[i] * sums[j]
-    return _Exact(count, sums, scatter)
-
-
-def _whole(value: float) -> int:
-    """The value in units of 1/scale."""
-    numerator, denominator = value.as_integer_ratio()
-    whole, rest = divmod(numerator * _SCALE, denominator)
-    assert rest == 0
-    return whole
-
-
-def _error(found: Moments, exact: _Exact) -> Error:
-    """How far off it is: differences are exact, and only they are rounded."""
-    within = found.within
-    assert within is not None
-    mean_unit, scatter_unit = exact.count * _SCALE, exact.count * _SCALE * _SCALE
-    mean = [
-        (_whole(value) * exact.count - true) / mean_unit
-        for value, true in zip(found.means[0].tolist(), exact.mean, strict=True)
-    ]
-    off = [
-        [
-            (_whole(value) * exact.count * _SCALE - true) / scatter_unit
-            for value, true in zip(row, own, strict=True)
-        ]
-        for row, own in zip(within.tolist(), exact.scatter, strict=True)
-    ]
-    covariance = np.array([[true / scatter_unit for true in row] for row in exact.scatter])
-    # In coordinates in which the variance is 1 in every direction.
-    root = np.linalg.cholesky(covariance)
-    white = np.linalg.solve(root, np.linalg.solve(root, np.array(off)).T)
-    moved = np.linalg.solve(root * exact.count**-0.5, np.array(mean))
-    largest = np.abs(np.linalg.eigvalsh((white + white.T) / 2)).max()
-    return Error(_two_digits(float(np.linalg.norm(moved))), _two_digits(float(largest)))
-
-
-def _two_digits(value: float) -> float:
-    return float(f"{value:.1e}")
+    return error_of(statistics.moments, exact_sum([Drawn(1, row, zero) for row in table.astype(np.float64)]))
 
 
 # ---------------------------------------------------------------------- bytes
