@@ -88,7 +88,7 @@ def test_the_committed_errors_come_back_up_to_the_rounding_of_a_processor(study:
             assert its.variance / 10 < mine.variance < 10 * its.variance
             assert its.mean / 30 < mine.mean < 30 * its.mean
     assert study.sizes == tuple(merging.size(name, merging.WORKERS[-1]) for name in merging.SIZED)
-    assert merging.own_error(1e3, rows=4_000).variance < 1e-7
+    assert merging.own_error(1e3, 4_000).variance < 1e-7
 
 
 def test_the_experiment_needs_no_data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_the_arithmetic_of_the_page_is_right(page: str) -> None:
         if line.startswith("| ") and "formula" not in line
     }
     row = 4 * WIDTH + 16
-    expected = {
+    expected: dict[str, list[float]] = {
         "features, float32": [4 * n * WIDTH for n in (IMAGENET, BILLION)],
         "features, float16": [2 * n * WIDTH for n in (IMAGENET, BILLION)],
         "extract": [n / rate for n in (IMAGENET, BILLION)],

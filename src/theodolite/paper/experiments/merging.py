@@ -136,7 +136,7 @@ def merging(context: Context) -> Produced:
         width=WIDTH,
         rows=ROWS,
         cases=tuple(cases),
-        workers=tuple(Worker(offset, own_error(offset, seed=context.seed)) for offset in OFFSETS),
+        workers=tuple(Worker(offset, own_error(offset, ROWS, seed=context.seed)) for offset in OFFSETS),
         sizes=tuple(size(name, WORKERS[-1]) for name in SIZED),
     )
     return {"merging": study}
@@ -213,12 +213,12 @@ def _of_squares(workers: Sequence[Drawn]) -> Moments:
     )
 
 
-def own_error(offset: float, *, rows: int = ROWS, seed: int = 0) -> Error:
+def own_error(offset: float, rows: int, *, seed: int = 0) -> Error:
     """The error of one worker, that goes over its rows in batches."""
     rng = np.random.default_rng(seed)
     table = (offset + rng.standard_normal((rows, WIDTH)) @ _root().T).astype(np.float32)
     statistics = Statistics(Needs(mean=True, scatter=True), WIDTH)
-    for batch in torch.from_numpy(table).split(BATCH):
+    for batch in torch.split(torch.from_numpy(table), BATCH):
         statistics.update(batch)
     zero = np.zeros((WIDTH, WIDTH))
     return error_of(statistics.moments, exact_sum([Drawn(1, row, zero) for row in table.astype(np.float64)]))
