@@ -185,7 +185,7 @@ def test_mcm_on_a_cosine_head() -> None:
 
 
 def test_vim_dimensions() -> None:
-    from theodolite.detectors.vim import default_dimension
+    from theodolite.geometry.residual import default_dimension
 
     assert [default_dimension(width) for width in (2048, 1280, 768, 512, 84)] == [1000, 512, 512, 256, 42]
     with pytest.raises(InputError, match="dimension must be below the feature width 48"):

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 import oracles
+import space_oracles
 import theodolite as th
 from synthetic import Problem, make_problem
 
-OPTIONS: dict[str, dict[str, object]] = {"nnguide": {"fraction": 1.0}}
+OPTIONS: dict[str, dict[str, object]] = {"nnguide": {"fraction": 1.0}, "corp": {"components": 256}}
 ORACLES: dict[str, Callable[[oracles.Scores, oracles.Vector], float]] = {
     "ora": oracles.Scores.ora,
     "fdbd": oracles.Scores.fdbd,
@@ -36,6 +37,10 @@ ORACLES: dict[str, Callable[[oracles.Scores, oracles.Vector], float]] = {
     "vim": lambda scores, z: scores.vim(z, dimension=len(z) // 2),
     "mcm": oracles.Scores.mcm,
     "relative-energy": oracles.Scores.relative_energy,
+    "rmaha+": space_oracles.rmaha_plus,
+    "residual": lambda scores, z: space_oracles.residual(scores, z, dimension=len(z) // 2),
+    "cop": space_oracles.cop,
+    "corp": lambda scores, z: space_oracles.corp(scores, z, components=256),
 }
 
 
@@ -65,7 +70,7 @@ def test_equals_its_formula(name: str, problem: Problem) -> None:
     # Relative to the typical size of a score: ViM and R-Mah are differences of larger terms.
     size = np.abs(expected).mean()
     narrow = detector.score(rows).double().numpy()
-    assert np.abs(narrow - expected).max() / size < (1e-4 if name in ("rmds", "vim") else 1e-5)
+    assert np.abs(narrow - expected).max() / size < (1e-4 if name in ("rmds", "rmaha+", "vim") else 1e-5)
     wide_head = th.Head(problem.head.weight.double(), problem.head.bias.double())
     wide = th.create(name, **OPTIONS.get(name, {})).fit(
         problem.train.double(), problem.labels, head=wide_head

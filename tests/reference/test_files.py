@@ -15,7 +15,8 @@ from torch import Tensor
 from theodolite import KNN, MDS, ORA, Head, Needs, Reference
 from theodolite.core.errors import FormatError, InputError
 from theodolite.reference.bank import ALL_ROWS
-from theodolite.reference.reference import View, collect_views
+from theodolite.reference.reference import collect_views
+from theodolite.reference.view import View
 
 WIDTH, CLASSES, ROWS = 6, 4, 90
 EVERYTHING = Needs(

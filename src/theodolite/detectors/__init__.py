@@ -5,6 +5,8 @@ from ._fitting import fit_many
 from ._registry import Record, create, detector_record, list_detectors, register
 from ._storage import load
 from ._together import score_many
+from .cop import CoP
+from .corp import CoRP
 from .csi import CSI
 from .distance import Distance
 from .energy import Energy
@@ -23,6 +25,8 @@ from .ora import ORA, Sighting
 from .pcos import PCos
 from .rcos import RCos
 from .relative_energy import RelativeEnergy
+from .residual import Residual
+from .rmaha_plus import RMahaPlus
 from .rmds import RMDS
 from .ssd import SSDPlus
 from .vim import ViM
@@ -43,6 +47,8 @@ __all__ = [
     "ORA",
     "RECOMMENDED",
     "RMDS",
+    "CoP",
+    "CoRP",
     "Detector",
     "Distance",
     "Energy",
@@ -51,8 +57,10 @@ __all__ = [
     "NNGuide",
     "PCos",
     "RCos",
+    "RMahaPlus",
     "Record",
     "RelativeEnergy",
+    "Residual",
     "SSDPlus",
     "Sighting",
     "ViM",

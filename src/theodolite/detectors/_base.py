@@ -15,8 +15,9 @@ from ..core.errors import InputError, NotFittedError
 from ..core.graphs import fixed, recording
 from ..core.once import once
 from ..reference.head import Head, Move, keeping_precision
-from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
+from ..reference.reference import Batches, Reference, collect_views
 from ..reference.statistics import Needs
+from ..reference.view import PLAIN, View
 from ._common import in_precision, unit
 from ._fitting import fit_many
 from ._options import CheckedOptions
@@ -111,7 +112,7 @@ class Detector(CheckedOptions, Tiled):
 
         For data in parts, on one machine or many; ids must be distinct across the parts.
         """
-        view = View(self.view_key, self._shape, self.needs, self.bank_seed)
+        view = View(self.view_key, self._shape, self.needs, self.bank_seed, self.seen_width)
         return collect_views(features, labels, head=head, views=[view], ids=ids, account=True)[0]
 
     def save(self, path: str | Path) -> None:
@@ -136,6 +137,11 @@ class Detector(CheckedOptions, Tiled):
         have, needs = reference.statistics.needs, self.needs
         if have | needs != have:
             raise InputError(f"the reference lacks what {self._name} needs: {', '.join(needs.names())}")
+        if reference.statistics.width != (self.seen_width or reference.width):
+            raise InputError(
+                f"the reference holds statistics of width {reference.statistics.width}, {self._name} needs "
+                f"{self.seen_width or reference.width}"
+            )
         if (needs.bank or needs.bank_share) and reference.statistics.seed != self.bank_seed:
             raise InputError(
                 f"the reference's bank was drawn with seed {reference.statistics.seed}, "
@@ -151,7 +157,7 @@ class Detector(CheckedOptions, Tiled):
         }
         try:
             self.head = None if reference.head is None else reference.head.twin()
-            self.width = reference.statistics.width
+            self.width = reference.width
             with within_float64(self._name):
                 self._fit(reference)
                 require_finite_state(self)
@@ -223,6 +229,11 @@ class Detector(CheckedOptions, Tiled):
         """Names what `_shape` does; detectors with the same key can share statistics."""
         parts = [self.shaping.view_key] if self.shaping is not None else []
         return "+".join([*parts, "unit"] if self.unit else parts) or PLAIN
+
+    @property
+    def seen_width(self) -> int | None:
+        """The width of what `_shape` gives, where it is not that of the features."""
+        return None
 
     def _logits(self, features: Tensor) -> Tensor:
         """Logits of features that went through `_view`; none for a score that does not look at them."""

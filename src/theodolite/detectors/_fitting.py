@@ -13,8 +13,9 @@ from ..core.arrays import ArrayLike
 from ..core.errors import InputError
 from ..reference.head import Head
 from ..reference.percentiles import ActivationHistogram
-from ..reference.reference import Batches, Reference, View, batches, collect_views
+from ..reference.reference import Batches, Reference, batches, collect_views
 from ..reference.statistics import Needs
+from ..reference.view import View
 from .shaping import Shaping
 
 if TYPE_CHECKING:
@@ -77,7 +78,13 @@ def views_of(detectors: Sequence[Detector]) -> dict[tuple[str, int], View]:
     for detector in detectors:
         key = (detector.view_key, detector.bank_seed)
         needs = views[key].needs if key in views else Needs()
-        views[key] = View(detector.view_key, detector._shape, needs | detector.needs, detector.bank_seed)
+        views[key] = View(
+            detector.view_key,
+            detector._shape,
+            needs | detector.needs,
+            detector.bank_seed,
+            detector.seen_width,
+        )
     return views
 
 

@@ -14,6 +14,7 @@ from ..core.errors import InputError
 from ..core.once import kept_like
 from ..geometry.covariance import Axes, scale_of, total_covariance
 from ..geometry.deviation import away
+from ..geometry.principal import explaining
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
@@ -69,8 +70,7 @@ class NECO(Detector):
         variances, directions = reference.derived(
             "axes of standardised rows", lambda: Axes.of(covariance / scale / scale[:, None])
         )
-        explained = variances.clamp_min(0).flip(0).cumsum(0)
-        count = self.dimension or 1 + int((explained < self.variance * explained[-1] * (1 - 1e-12)).sum())
+        count = self.dimension or explaining(variances, self.variance)
         self.register_buffer("mean", moments.mean)
         self.register_buffer("scale", scale)
         self.register_buffer("directions", directions[:, -count:].contiguous())

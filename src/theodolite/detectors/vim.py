@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from ..core.once import kept_like
-from ..geometry.covariance import Axes, total_axes, total_covariance
 from ..geometry.deviation import away, length
+from ..geometry.residual import residual_space
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
@@ -31,8 +31,6 @@ _EPSILON = torch.finfo(torch.float64).eps
 # A row is worked in float64 if its part outside the principal space is less than 1 in this many: of the row
 # and of the origin, which a bias that dominates puts far away.
 _SHARE_LIMIT = 1024.0
-# The square of the origin's distance, in variances of the features, beyond which the fit needs more care.
-_DWARFED = 2.0**20
 
 
 @register(
@@ -60,20 +58,10 @@ class ViM(Detector):
         return Needs(mean=True, scatter=True, bank=_ROWS)
 
     def _fit(self, reference: Reference) -> None:
-        head, moments = reference.head, reference.statistics.moments
+        head = reference.head
         assert head is not None
-        dimension = self.dimension or default_dimension(head.width)
-        if dimension >= head.width:
-            raise InputError(f"dimension must be below the feature width {head.width}, got {dimension}")
-        weight, bias = head.weight.to(moments.mean), head.bias.to(moments.mean)
-        # Weights that sum to zero over the classes but for their rounding have no inverse in that direction.
-        tolerance = max(head.weight.shape) * torch.finfo(head.weight.dtype).eps
-        origin = reference.derived(
-            "origin of the logits", lambda: -torch.linalg.pinv(weight, rtol=tolerance) @ bias
-        )
-        shift = (moments.mean - origin)[:, None]
-        ascending = reference.derived("directions about the origin", lambda: _ascending(reference, shift))
-        residual = ascending[:, : head.width - dimension]
+        origin, residual = residual_space(reference, head, self.dimension)
+        weight, bias = head.weight.to(origin), head.bias.to(origin)
         outside, largest, length = torch.zeros(3, dtype=origin.dtype, device=origin.device)
         for part in torch.split(reference.statistics.bank.features[:_ROWS], _PART):
             rows = part.to(origin)
@@ -96,25 +84,3 @@ class ViM(Detector):
         outside = torch.linalg.vector_norm(apart @ kept_like(self.residual, features), dim=1)
         scores = log_sum_exp(logits).sub(self.alpha.to(features) * outside)
         return unresolved(scores, outside * _SHARE_LIMIT < length(apart) + self._reach)
-
-
-def _ascending(reference: Reference, shift: Tensor) -> Tensor:
-    """The directions of the second moment Σ + s·sᵀ, for the total covariance and a shift (D, 1); least first.
-
-    A shift that dwarfs the spread would drown Σ in the rounding of s·sᵀ; a singular value decomposition of
-    the two roots, one above the other, keeps the digits of both.
-    """
-    covariance = total_covariance(reference)
-    if not bool(shift.square().sum() > _DWARFED * covariance.trace()):
-        return Axes.of(covariance + shift @ shift.T).directions
-    variances, directions = total_axes(reference)
-    roots = torch.cat([directions.T * variances.clamp_min(0).sqrt()[:, None], shift.T])
-    ascending: Tensor = torch.linalg.svd(roots, full_matrices=False).Vh.flip(0).T
-    return ascending
-
-
-def default_dimension(width: int) -> int:
-    """The field's choice of the principal dimension for features of this width."""
-    if width >= 2048:
-        return 1000
-    return 512 if width >= 768 else max(1, width // 2)

@@ -225,13 +225,16 @@ class Part:
             if not said.detectors:
                 raise FormatError("it was collected for no score")
             for one in said.views:
-                require_fitting(head, one.statistics)
+                require_fitting(head, one.statistics, one.width)
             return cls(
                 unpack_detectors(said.detectors, tensors),
                 head,
                 tuple(
                     Reference(
-                        head, unpack_statistics(one.statistics, tensors, f"reference.{place}."), one.view
+                        head,
+                        unpack_statistics(one.statistics, tensors, f"reference.{place}."),
+                        one.view,
+                        width=one.width,
                     )
                     for place, one in enumerate(said.views)
                 ),

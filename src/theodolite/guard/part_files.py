@@ -24,14 +24,17 @@ REMEDY = "collect the part again"
 
 @dataclass(frozen=True)
 class StoredView:
-    """One view of the features and the statistics of what was seen."""
+    """One view of the features and the statistics of what was seen; ``width`` is that of the features where
+    what was seen has another."""
 
     view: str
     statistics: StatisticsRecord
+    width: int | None = None
 
     @classmethod
     def of(cls, reference: Reference) -> StoredView:
-        return cls(reference.view, StatisticsRecord.of(reference.statistics))
+        own = reference.width if reference.width != reference.statistics.width else None
+        return cls(reference.view, StatisticsRecord.of(reference.statistics), own)
 
 
 @dataclass(frozen=True)

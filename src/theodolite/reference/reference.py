@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -29,49 +28,43 @@ from .pairs import merged_in_pairs
 from .seen import Seen, require_apart, require_each_once
 from .statistics import Needs, Statistics
 from .storage import ReferenceRecord, pack_reference, unpack_reference
+from .view import BATCH_ENTRIES, PLAIN, View
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
 Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike | None, ...] | list[ArrayLike]]
 
 Derived = TypeVar("Derived")
 
-# Entries of a batch cut from an array: 32 MiB of float32, so that a view's own copy of it stays small.
-_BATCH_ENTRIES = 2**23
 # Rows whose logits are there at the same time.
 _ANSWERED_AT_ONCE = 1024
 # Classes that labels may number where no head says how many there are.
 _MOST_CLASSES = 1_000_000
 
 
-@dataclass(frozen=True)
-class View:
-    """One way to look at the features, and what to remember of what is seen."""
-
-    key: str
-    apply: Callable[[Tensor], Tensor]
-    needs: Needs
-    seed: int = 0
-
-
-PLAIN = "plain"
 FORMAT = "theodolite-reference/1"
 
 
 class Reference:
     """Statistics of ID features seen through a head; ``a + b`` merges two halves of the data.
 
-    ``view`` names what was done to the features before they were counted (``"plain"``: nothing). ``samples``
-    is an account of the ids that were given with the rows, None if none were: halves that share samples are
-    refused where both have one.
+    ``view`` names what was done to the features before they were counted (``"plain"``: nothing); ``width`` is
+    that of the features, also where what was counted has another. ``samples`` is an account of the ids that
+    were given with the rows, None if none were: halves that share samples are refused where both have one.
     """
 
     def __init__(
-        self, head: Head | None, statistics: Statistics, view: str = PLAIN, samples: Seen | None = None
+        self,
+        head: Head | None,
+        statistics: Statistics,
+        view: str = PLAIN,
+        samples: Seen | None = None,
+        width: int | None = None,
     ) -> None:
         self.head = head
         self.statistics = statistics
         self.view = view
         self.samples = samples
+        self.width = statistics.width if width is None else width
         self._derived: dict[str, Any] = {}
 
     def derived(self, name: str, compute: Callable[[], Derived]) -> Derived:
@@ -110,11 +103,11 @@ class Reference:
             raise InputError("the reference was collected with another head: leave head= out")
         if head.unit_features:
             raise InputError("the reference saw features of any length: collect it with the cosine head")
-        return Reference(head, self.statistics, self.view, self.samples)
+        return Reference(head, self.statistics, self.view, self.samples, self.width)
 
     def save(self, path: str | Path) -> None:
         """Write the reference as one safetensors file, which `load` reads back bit by bit."""
-        record = ReferenceRecord.of(self.head, self.statistics, self.samples, self.view)
+        record = ReferenceRecord.of(self.head, self.statistics, self.samples, self.view, self.width)
         description: JsonObject = {
             "format": FORMAT,
             "theodolite": __version__,
@@ -129,7 +122,7 @@ class Reference:
         with undamaged(path, "collect it again"):
             said = from_plain(ReferenceRecord, description.get("reference"), "the reference")
             head, statistics, samples = unpack_reference(said, tensors)
-            return cls(head, statistics, said.view, samples)
+            return cls(head, statistics, said.view, samples, said.width)
 
     @classmethod
     def merged(cls, references: Iterable[Reference]) -> Reference:
@@ -148,11 +141,13 @@ class Reference:
             raise InputError("the two references were collected with different heads")
         if self.view != other.view:
             raise InputError(f"the two references saw different features: {self.view!r} and {other.view!r}")
+        if self.width != other.width:
+            raise InputError(f"the two references saw features of width {self.width} and {other.width}")
         samples = None
         if self.samples is not None and other.samples is not None:
             require_apart(self.samples, other.samples)
             samples = self.samples + other.samples
-        return Reference(self.head, self.statistics + other.statistics, self.view, samples)
+        return Reference(self.head, self.statistics + other.statistics, self.view, samples, self.width)
 
 
 def collect_views(
@@ -168,8 +163,9 @@ def collect_views(
     where that is asked for and all have ids."""
     gathered: list[Statistics] = []
     samples = Seen() if account else None
-    first_row = 0
+    first_row = width = 0
     for batch, batch_labels, batch_ids in batches(features, labels, ids, head, finite=False):
+        width = batch.shape[1]
         if batch_ids is None:
             samples = None
         elif samples is not None:
@@ -178,7 +174,8 @@ def collect_views(
         if not gathered:
             classes = None if head is None else head.classes
             gathered = [
-                Statistics(view.needs, batch.shape[1], classes=classes, seed=view.seed) for view in views
+                Statistics(view.needs, view.width or batch.shape[1], classes=classes, seed=view.seed)
+                for view in views
             ]
         finite = False
         for view, statistics in zip(views, gathered, strict=True):
@@ -186,12 +183,12 @@ def collect_views(
                 require_finite(batch, "features", first_row)  # a view may hide what is not a number
                 finite = True
             if view.needs.anything:
-                rows = view.apply(prepared)
-                predicted = None
-                if view.needs.class_accuracy and head is not None:
-                    parts = torch.split(rows, _ANSWERED_AT_ONCE)
-                    predicted = torch.cat([head.logits(part).argmax(dim=1) for part in parts])
-                finite = statistics.update(rows, batch_labels, batch_ids, predicted) or finite
+                for rows, row_labels, row_ids in view.pieces(prepared, batch_labels, batch_ids):
+                    predicted = None
+                    if view.needs.class_accuracy and head is not None:
+                        parts = torch.split(rows, _ANSWERED_AT_ONCE)
+                        predicted = torch.cat([head.logits(part).argmax(dim=1) for part in parts])
+                    finite = statistics.update(rows, row_labels, row_ids, predicted) or finite
         if not finite:
             require_finite(batch, "features", first_row)
         first_row += len(batch)
@@ -199,7 +196,9 @@ def collect_views(
         raise InputError("features are empty: the iterable gave no batch")
     if samples is not None:
         require_each_once(samples)
-    return [Reference(head, part, view.key, samples) for view, part in zip(views, gathered, strict=True)]
+    return [
+        Reference(head, part, view.key, samples, width) for view, part in zip(views, gathered, strict=True)
+    ]
 
 
 def batches(
@@ -238,7 +237,7 @@ def _raw_batches(
     if isinstance(features, Tensor | np.ndarray):
         rows = as_matrix(features, "features", None, "")
         targets, numbers = _column(labels, "labels", len(rows)), _column(ids, "ids", len(rows))
-        step = max(1, _BATCH_ENTRIES // max(1, rows.shape[1]))
+        step = max(1, BATCH_ENTRIES // max(1, rows.shape[1]))
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             yield (

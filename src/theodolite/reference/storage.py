@@ -36,20 +36,23 @@ class StatisticsRecord:
 
 @dataclass(frozen=True)
 class ReferenceRecord:
-    """All of a reference but its tensors; ``samples`` is None where their ids are not known."""
+    """All of a reference but its tensors; ``samples`` is None where their ids are not known, ``width`` that
+    of the features where statistics are of something wider or narrower."""
 
     view: str
     unit_features: bool
     statistics: StatisticsRecord
     samples: int | None
+    width: int | None = None
 
     @classmethod
     def of(
-        cls, head: Head | None, statistics: Statistics, samples: Seen | None, view: str
+        cls, head: Head | None, statistics: Statistics, samples: Seen | None, view: str, width: int
     ) -> ReferenceRecord:
         unit = head is not None and head.unit_features
         count = None if samples is None else samples.count
-        return cls(view, unit, StatisticsRecord.of(statistics), count)
+        own = width if width != statistics.width else None
+        return cls(view, unit, StatisticsRecord.of(statistics), count, own)
 
 
 def pack_reference(head: Head | None, statistics: Statistics, samples: Seen | None) -> dict[str, Tensor]:
@@ -64,16 +67,17 @@ def unpack_reference(
     """What `pack_reference` was given."""
     samples = None if record.samples is None else unpack_seen(record.samples, tensors, "samples.")
     head = unpack_head(tensors, record.unit_features)
-    require_fitting(head, record.statistics)
+    require_fitting(head, record.statistics, record.width)
     return head, unpack_statistics(record.statistics, tensors, "statistics."), samples
 
 
-def require_fitting(head: Head | None, record: StatisticsRecord) -> None:
-    """Refuse statistics of features that are not those of the head."""
-    if head is not None and (head.width != record.width or record.classes not in (None, head.classes)):
+def require_fitting(head: Head | None, record: StatisticsRecord, width: int | None) -> None:
+    """Refuse statistics of features that are not those of the head; ``width`` as in `ReferenceRecord`."""
+    features = record.width if width is None else width
+    if head is not None and (head.width != features or record.classes not in (None, head.classes)):
         raise FormatError(
             f"its head has {head.classes} classes and width {head.width}, its statistics {record.classes} "
-            f"and {record.width}"
+            f"and {features}"
         )
 
 

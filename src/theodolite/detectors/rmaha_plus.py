@@ -1,0 +1,29 @@
+"""R-Mah+: relative Mahalanobis distance on unit features (Mueller and Hein, Mahalanobis++, ICML 2025).
+
+    s(z) = R-Mah(z / ‖z‖), means and both covariances of unit features too
+
+What Maha+ does for MDS: on the sphere the norm, which differs within a class, no longer spoils the Gaussians.
+"""
+
+from __future__ import annotations
+
+from ._precision import crowded
+from ._registry import register
+from .rmds import RMDS
+
+
+@register(
+    "rmaha+",
+    title="R-Mah+",
+    paper="Mueller and Hein, Mahalanobis++: Improving OOD Detection via Feature Normalization",
+    year=2025,
+    formula="R-Mah of z/‖z‖",
+    aliases=("RMDS++", "RMaha++", "RMDS+", "Relative Mahalanobis++"),
+)
+class RMahaPlus(RMDS):
+    """R-Mah, looking at unit features."""
+
+    unit = True
+
+    def _build(self) -> None:
+        self.exact_directions = crowded(self.centre)
