@@ -23,8 +23,13 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .detectors.shaping import ASHB as ASHB
     from .detectors.shaping import ASHP as ASHP
     from .detectors.shaping import ASHS as ASHS
+    from .detectors.shaping import RAS as RAS
+    from .detectors.shaping import VRA as VRA
     from .detectors.shaping import ReAct as ReAct
     from .detectors.shaping import Scale as Scale
+    from .detectors.shaping import VRAAt as VRAAt
+    from .detectors.shaping import VRAClip as VRAClip
+    from .detectors.shaping import VRAClipUnits as VRAClipUnits
     from .evaluation import Evaluation as Evaluation
     from .evaluation import auroc as auroc
     from .evaluation import evaluate as evaluate
@@ -73,7 +78,18 @@ _HOMES = {
     ),
     "core.errors": ("TheodoliteError",),
     "data": ("open_source",),
-    "detectors.shaping": ("ASHB", "ASHP", "ASHS", "ReAct", "Scale"),
+    "detectors.shaping": (
+        "ASHB",
+        "ASHP",
+        "ASHS",
+        "RAS",
+        "ReAct",
+        "Scale",
+        "VRA",
+        "VRAAt",
+        "VRAClip",
+        "VRAClipUnits",
+    ),
     "evaluation": ("Evaluation", "auroc", "evaluate", "fpr_at_tpr"),
     "features": ("Capture", "ExtractionSettings", "FeatureStore", "Running", "extract", "train_probe"),
     "guard": (

@@ -9,7 +9,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from theodolite import MDS, NECO, ORA, RMDS, Head, RelativeEnergy, ViM, fit_many
+from theodolite import (
+    MDS,
+    NECO,
+    ORA,
+    RMDS,
+    CoP,
+    CoRP,
+    Head,
+    RelativeEnergy,
+    Residual,
+    RMahaPlus,
+    ViM,
+    fit_many,
+)
 from theodolite.detectors import Detector, MahaPlus, create, list_detectors
 
 WIDTH, CLASSES = 12, 4
@@ -42,13 +55,14 @@ def fitted(*detectors: Detector) -> None:
 
 
 def test_a_fit_of_all_scores_decomposes_every_matrix_once(decomposed: list[Tensor]) -> None:
-    """Within classes, of all rows, of standardised rows, about ViM's origin, within classes of unit rows."""
+    """Within classes, of all rows, of standardised rows, about ViM's origin; of unit rows those within
+    classes and of all, and of mapped ones."""
     every = [create(name) for name in list_detectors()]
     more = [ORA(metric="mahalanobis"), ORA(metric="mahalanobis", shrinkage="none"), NECO(dimension=3)]
     fitted(*every, *more, ViM(dimension=2), RelativeEnergy(shrinkage="none"), MahaPlus())
-    assert len(decomposed) == 5
+    assert len(decomposed) == 7
     for one, other in combinations(decomposed, 2):
-        assert not torch.allclose(one, other, rtol=1e-3)
+        assert one.shape != other.shape or not torch.allclose(one, other, rtol=1e-3)
 
 
 def test_each_matrix_has_its_owners(decomposed: list[Tensor]) -> None:
@@ -59,6 +73,9 @@ def test_each_matrix_has_its_owners(decomposed: list[Tensor]) -> None:
         ((RMDS(), RelativeEnergy(), ORA(metric="mahalanobis")), 2),
         ((RelativeEnergy(), NECO(), NECO(variance=0.5)), 2),
         ((ViM(dimension=3), ViM(dimension=5), RelativeEnergy()), 2),
+        ((ViM(dimension=3), Residual(), Residual(dimension=2)), 1),
+        ((RMahaPlus(), MahaPlus(), CoP(), CoP(variance=0.5)), 2),
+        ((CoRP(components=64), CoRP(components=64, variance=0.5), CoRP(components=32)), 2),
     ):
         decomposed.clear()
         fitted(*detectors)

@@ -48,7 +48,8 @@ def test_a_change_of_precision_changes_no_score(name: str, dtype: torch.dtype, p
 
 @every_detector
 def test_a_loaded_state_is_the_other_detector(name: str, problem: Problem, other: Problem) -> None:
-    options = {"dimension": 10} if name == "neco" else {}  # otherwise the data decides its size
+    # Otherwise the data decides their sizes.
+    options = {"dimension": 10} if name in ("neco", "cop", "corp") else {}
     one, two = fitted(name, problem, **options), fitted(name, other, **options)
     neighbour = fitted("energy", problem)
     beside = neighbour.score(problem.test)

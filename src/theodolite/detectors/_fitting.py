@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,11 +12,11 @@ from torch import Tensor
 from ..core.arrays import ArrayLike
 from ..core.errors import InputError
 from ..reference.head import Head
-from ..reference.percentiles import ActivationHistogram
+from ..reference.looks import Look
 from ..reference.reference import Batches, Reference, batches, collect_views
 from ..reference.statistics import Needs
 from ..reference.view import View
-from .shaping import Shaping
+from .shaping import Learner
 
 if TYPE_CHECKING:
     from ._base import Detector
@@ -88,6 +88,11 @@ def views_of(detectors: Sequence[Detector]) -> dict[tuple[str, int], View]:
     return views
 
 
+def looks_of(shapings: Iterable[Learner]) -> dict[str, Look]:
+    """The looks, yet empty, that shapings learn from, by their names."""
+    return {name: kind() for name, kind in {one.looks.name: one.looks for one in shapings}.items()}
+
+
 def _learn_shapings(
     detectors: Sequence[Detector],
     features: ArrayLike | Batches,
@@ -95,11 +100,9 @@ def _learn_shapings(
     ids: ArrayLike | None,
     head: Head | None,
 ) -> None:
-    """One pass for all shapings that learn: exact on arrays, from the histogram on streams."""
+    """One pass for all shapings that learn: exact on arrays, from what was counted on streams."""
     learners = {
-        detector: shaping
-        for detector in detectors
-        if (shaping := detector.shaping) is not None and shaping.learns
+        detector: shaping for detector in detectors if isinstance(shaping := detector.shaping, Learner)
     }
     if not learners:
         return
@@ -110,17 +113,18 @@ def _learn_shapings(
             f"pass arrays, or an object that gives a new iterator each time"
         )
 
-    def prepared() -> Iterator[Tensor]:
-        for rows, _, _ in batches(features, labels, ids, head):
+    def prepared(*, finite: bool = False) -> Iterator[Tensor]:
+        for rows, _, _ in batches(features, labels, ids, head, finite=finite):
             yield rows if head is None else head.prepare(rows)
 
-    histogram = ActivationHistogram()
-    for rows in prepared():
-        histogram.update(rows)
+    looks = looks_of(learners.values())
+    for rows in prepared(finite=True):
+        for look in looks.values():
+            look.update(rows)
     again = prepared if isinstance(features, Tensor | np.ndarray) else None
-    learnt: dict[str, Shaping] = {}
+    learnt: dict[str, Learner] = {}
     for detector, shaping in learners.items():
         if shaping.spec not in learnt:
             learnt[shaping.spec] = copy.deepcopy(shaping)
-            learnt[shaping.spec].learn(histogram, again)
+            learnt[shaping.spec].learn(looks[shaping.looks.name], again)
         detector.shaping = copy.deepcopy(learnt[shaping.spec])

@@ -30,23 +30,29 @@ class Reconstructed(Detector):
     directions: Tensor
     outside: Tensor
 
-    def __init__(self, *, variance: float, shaping: Shaping | str | None = None) -> None:
+    def __init__(
+        self, *, variance: float, dimension: int | None = None, shaping: Shaping | str | None = None
+    ) -> None:
         super().__init__(shaping=shaping)
         if not 0 < variance <= 1:
             raise InputError(f"variance must lie in (0, 1], got {variance}")
+        if dimension is not None and dimension < 1:
+            raise InputError(f"dimension must be at least 1, got {dimension}")
         self.variance = variance
+        self.dimension = dimension
 
     @property
     def needs(self) -> Needs:
         return Needs(mean=True, scatter=True)
 
     def _fit(self, reference: Reference) -> None:
-        directions, outside = principal(reference, self.variance)
+        directions, outside = principal(reference, self.variance, self.dimension)
         width, count = directions.shape
         if count >= width:
+            asked = f"variance={self.variance:g}" if self.dimension is None else f"dimension={self.dimension}"
             raise InputError(
-                f"variance={self.variance:g} takes all {width} directions and leaves none to tell anything "
-                f"by: choose a smaller one"
+                f"{asked} takes all {width} directions and leaves none to tell anything by: choose a smaller "
+                f"one"
             )
         self.register_buffer("mean", reference.statistics.moments.mean)
         self.register_buffer("directions", directions)

@@ -22,11 +22,14 @@ from .shaping import Shaping
     formula="−‖Φ − UUᵀΦ‖, Φ = z/‖z‖ − mean, U principal directions",
 )
 class CoP(Reconstructed):
-    """variance: U are the fewest directions that explain this share of it (authors: 0.85 CIFAR-10, 0.99
-    ImageNet)."""
+    """variance: U are the fewest directions that explain this share of it (authors: 0.85 on CIFAR-10, 0.99 on
+    ImageNet). dimension: overrides it with a number of directions.
+    """
 
-    def __init__(self, *, variance: float = 0.85, shaping: Shaping | str | None = None) -> None:
-        super().__init__(variance=variance, shaping=shaping)
+    def __init__(
+        self, *, variance: float = 0.85, dimension: int | None = None, shaping: Shaping | str | None = None
+    ) -> None:
+        super().__init__(variance=variance, dimension=dimension, shaping=shaping)
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         return self._left_over(features)

@@ -30,7 +30,7 @@ _TILE_ENTRIES = 2**20
     formula="CoP of √(2/M)·cos(ωz/‖z‖ + u), ω and u random",
 )
 class CoRP(Reconstructed):
-    """gamma, components: γ and M of the map; variance: as in CoP.
+    """gamma, components: γ and M of the map; variance, dimension: as in CoP.
 
     The authors take γ 2, M 2048 and 0.8 on CIFAR-10, γ 3, M 4096 and 0.5 on ImageNet. A fit holds the scatter
     of M mapped features. seed: of ω and u, which are the same on every machine (`geometry.fourier`).
@@ -45,10 +45,11 @@ class CoRP(Reconstructed):
         gamma: float = 2.0,
         components: int = 2048,
         variance: float = 0.8,
+        dimension: int | None = None,
         seed: int = 0,
         shaping: Shaping | str | None = None,
     ) -> None:
-        super().__init__(variance=variance, shaping=shaping)
+        super().__init__(variance=variance, dimension=dimension, shaping=shaping)
         if not gamma > 0:
             raise InputError(f"gamma must be positive, got {gamma}")
         if not 2 <= components <= 65_536:

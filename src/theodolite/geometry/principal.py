@@ -28,14 +28,14 @@ def explaining(variances: Tensor, share: float) -> int:
     return 1 + int((explained < share * explained[-1] * (1 - 1e-12)).sum())
 
 
-def principal(reference: Reference, share: float) -> Principal:
-    """The fewest directions that explain a share of the variance of all rows; none where the rows are all
-    alike but for rounding."""
+def principal(reference: Reference, share: float, dimension: int | None = None) -> Principal:
+    """The fewest directions that explain a share of the variance of all rows, or a number of them; none where
+    the rows are all alike but for rounding."""
     variances, directions = _axes(reference)
     mean = reference.statistics.moments.mean
     if not bool(variances.clamp_min(0).sum() > len(mean) * _EPSILON**2 * mean.square().sum()):
         return Principal(directions[:, :0], torch.zeros_like(variances.sum()))
-    count = explaining(variances, share)
+    count = min(dimension or explaining(variances, share), len(variances))
     return Principal(directions[:, -count:].contiguous(), variances[:-count].clamp_min(0).sum())
 
 

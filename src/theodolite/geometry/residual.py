@@ -45,7 +45,8 @@ def default_dimension(width: int) -> int:
 def _origin(head: Head, like: Tensor) -> Tensor:
     # Weights that sum to zero over the classes but for their rounding have no inverse in that direction.
     tolerance = max(head.weight.shape) * torch.finfo(head.weight.dtype).eps
-    return -torch.linalg.pinv(head.weight.to(like), rtol=tolerance) @ head.bias.to(like)
+    origin: Tensor = -torch.linalg.pinv(head.weight.to(like), rtol=tolerance) @ head.bias.to(like)
+    return origin
 
 
 def _ascending(reference: Reference, shift: Tensor) -> Tensor:

@@ -18,13 +18,13 @@ from ..data import open_source
 from ..data.part import PartOf
 from ..detectors import Detector
 from ..detectors._banked import Banked
-from ..detectors._fitting import views_of
+from ..detectors._fitting import looks_of, views_of
+from ..detectors.shaping import Learner
 from ..features.folders import HOLDS_PICTURES
 from ..features.runs import RowRuns
 from ..features.settings import ExtractionSettings, Watch
 from ..features.store import StoreParts, is_store
 from ..reference.head import Head
-from ..reference.percentiles import ActivationHistogram
 from ..reference.reference import Batch, Reference, batches, collect_views
 from ..reference.seen import Seen, require_each_once
 from .choice import choose_detector, require_head
@@ -88,10 +88,10 @@ def collect(
     number, count = (1, 1) if part is None else (part.number, part.count)
     source = _source(known, Lot(tuple(map(str, named.fit)), whole, number, count, settings.limit))
     looked = [one if isinstance(one, Part) else Part.load(one) for one in first_look]
-    waits = _learnt(asked, looked, known.fit.head, source, calibration_share)
+    waiting = _learnt(asked, looked, known.fit.head, source, calibration_share)
     kept = kept_share(calibration_share, source.lots[0].taken)
     reading = _Pass(RowRuns(known.fit, runs), known.fit.head, calibration_share, kept)
-    return reading.part(asked, source, waits)
+    return reading.part(asked, source, waiting)
 
 
 class _Pass:
@@ -109,13 +109,14 @@ class _Pass:
         self._held_out, self._looked_at = held_out_bank(width), looked_at_bank(width)
         self._fitted_on = 0
 
-    def part(self, detectors: Sequence[Detector], source: PartSource, first_look: bool) -> Part:
-        """What the detectors ask for; in a first look, how often activations are seen."""
+    def part(self, detectors: Sequence[Detector], source: PartSource, waiting: Sequence[Learner]) -> Part:
+        """What the detectors ask for; in a first look, what the shapings that are waiting learn from."""
         references: list[Reference] = []
-        histogram = ActivationHistogram() if first_look else None
-        if histogram is not None:
+        looks = looks_of(waiting)
+        if looks:
             for rows, _, _ in self._fitted():
-                histogram.update(rows if self._head is None else self._head.prepare(rows))
+                for look in looks.values():
+                    look.update(rows if self._head is None else self._head.prepare(rows))
         else:
             views = [*views_of(detectors).values()]
             references = collect_views(self._fitted(keep=True), head=self._head, views=views)
@@ -133,7 +134,7 @@ class _Pass:
             self._rows,
             source,
             _contents(self._data),
-            histogram,
+            looks,
         )
 
     def _fitted(self, *, keep: bool = False) -> Iterator[Batch]:
@@ -167,19 +168,29 @@ def _learnt(
     head: Head | None,
     source: PartSource,
     share: float,
-) -> bool:
-    """Teach the shapings that have to learn from the first look of all parts; True if it is yet to be had."""
-    shapings = [one.shaping for one in detectors if one.shaping is not None and not one.shaping.ready]
+) -> list[Learner]:
+    """Teach the shapings that have to learn from the first look of all parts; those that it is yet to be had
+    for."""
+    shapings = [
+        one.shaping for one in detectors if isinstance(one.shaping, Learner) and not one.shaping.ready
+    ]
     if not given:
-        return bool(shapings)
+        return shapings
     if not shapings:
         raise InputError("a first look is for a shaping that learns (react): leave --first-look out")
-    seen = Part.merged(given)
-    if seen.histogram is None:
+    # In one order on every machine: sums of floating-point numbers are then the same to the last bit.
+    seen = Part.merged(sorted(given, key=lambda part: str(part.source.lots)))
+    if not seen.first_look:
         raise InputError(
             "the first look holds statistics, not how often activations were seen: name the parts that the "
             "first round gave"
         )
+    for shaping in shapings:
+        if shaping.looks.name not in seen.looks:
+            raise InputError(
+                f"the first look was not taken for {shaping.spec}: collect it again with the same --detector "
+                f"in both rounds"
+            )
     require_complete(seen.source.lots, incomplete=False)
     require_one_source(seen.source, source)
     if seen.share != share:
@@ -190,8 +201,8 @@ def _learnt(
     if seen.head is not None and head is not None and not seen.head.equals(head):
         raise InputError("the first look was had through another head: both rounds need the same")
     for shaping in shapings:
-        shaping.learn(seen.histogram, None)
-    return False
+        shaping.learn(seen.looks[shaping.looks.name], None)
+    return []
 
 
 def _cuts_rows(named: DataPaths) -> bool:

@@ -5,15 +5,15 @@
 
 It holds the statistics that detectors asked for, the rows held out to calibrate on, an account of the samples
 (`reference.seen`), and whose features they are. Parts that do not belong together, or that share samples, are
-refused. A *first look* holds how often activations were seen, and nothing else: a shaping that learns (ReAct)
-learns from the first look of all parts, and then the parts are collected.
+refused. A *first look* holds what a shaping learns from (ReAct: how often activations were seen), and nothing
+else: it learns from the first look of all parts, and then the parts are collected.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .._version import __version__
@@ -23,8 +23,8 @@ from ..core.plain import JsonObject, from_plain, to_plain
 from ..detectors import Detector
 from ..reference.bank import Bank
 from ..reference.head import Head
+from ..reference.looks import Look
 from ..reference.pairs import merged_in_pairs
-from ..reference.percentiles import ActivationHistogram
 from ..reference.reference import Batch, Reference
 from ..reference.seen import Seen, require_apart
 from ..reference.storage import (
@@ -46,9 +46,9 @@ from .part_files import (
     Description,
     StoredView,
     pack_detectors,
-    pack_histogram,
+    pack_looks,
     unpack_detectors,
-    unpack_histogram,
+    unpack_looks,
 )
 from .part_source import PartSource
 
@@ -80,9 +80,10 @@ class Part:
     """What was learnt from some of the data; ``a + b`` is what both learnt.
 
     ``references`` are the statistics of each view of the features, ``held_out`` the rows to calibrate on: of
-    the ``share`` that was not fitted on (0: none) a smaller share ``kept``. ``histogram`` is that of a first
-    look. ``samples`` are the ids of all samples, ``contents`` digests of their pictures where they have any;
-    ``looked_at`` are some rows that were fitted on, kept for their labels where none are held out.
+    the ``share`` that was not fitted on (0: none) a smaller share ``kept``. ``looks`` are those of a first
+    look, by their names. ``samples`` are the ids of all samples, ``contents`` digests of their pictures where
+    they have any; ``looked_at`` are some rows that were fitted on, kept for their labels where none are held
+    out.
     """
 
     detectors: tuple[Detector, ...]
@@ -97,12 +98,12 @@ class Part:
     rows: FittedRows
     source: PartSource
     contents: Seen | None = None
-    histogram: ActivationHistogram | None = None
+    looks: Mapping[str, Look] = field(default_factory=dict)
 
     @property
     def first_look(self) -> bool:
         """Whether a shaping has yet to learn from it, and no statistics were collected."""
-        return self.histogram is not None
+        return bool(self.looks)
 
     @property
     def offered(self) -> int:
@@ -152,7 +153,7 @@ class Part:
             self.rows + other.rows,
             source,
             _both(self.contents, other.contents),
-            None if self.histogram is None or other.histogram is None else self.histogram + other.histogram,
+            {name: look + other.looks[name] for name, look in self.looks.items()},
         )
 
     @classmethod
@@ -167,7 +168,7 @@ class Part:
                 "those of one kind"
             )
         one, two = (_asked(part.detectors) for part in (self, other))
-        if one != two:
+        if one != two or self.looks.keys() != other.looks.keys():
             raise InputError(
                 f"the parts were collected for different scores, {one} and {two}: collect all for the same"
             )
@@ -190,7 +191,7 @@ class Part:
         """Write the part as one safetensors file, atomically."""
         shapings, detectors = pack_detectors(self.detectors)
         keys, rows = self.rows.packed()
-        tensors = {**shapings, **keys, **pack_head(self.head), **pack_histogram(self.histogram)}
+        tensors = {**shapings, **keys, **pack_head(self.head), **pack_looks(self.looks)}
         for place, reference in enumerate(self.references):
             tensors |= pack_statistics(reference.statistics, f"reference.{place}.")
         for name, bank in (("held_out", self.held_out), ("looked_at", self.looked_at)):
@@ -247,7 +248,7 @@ class Part:
                 FittedRows.unpacked(tensors, said.rows),
                 said.source,
                 None if said.contents is None else unpack_seen(said.contents, tensors, "contents."),
-                unpack_histogram(tensors),
+                unpack_looks(tensors),
             )
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ..core.errors import FormatError
 from ..core.plain import JsonValue, to_plain
 from ..detectors import Detector, create
 from ..detectors._registry import OptionValue
-from ..reference.percentiles import ActivationHistogram
+from ..detectors.shaping import SHAPINGS, Learner
+from ..reference.looks import Look
 from ..reference.reference import Reference
-from ..reference.storage import StatisticsRecord, take
+from ..reference.storage import StatisticsRecord
 from .fitted_rows import RowCount
 from .part_source import PartSource
 
@@ -88,23 +88,19 @@ def unpack_detectors(stored: Sequence[StoredDetector], tensors: Mapping[str, Ten
     return found
 
 
-def pack_histogram(histogram: ActivationHistogram | None) -> dict[str, Tensor]:
-    """The bins that were seen, and how often."""
-    if histogram is None:
-        return {}
-    bins = histogram.counts.nonzero().flatten()
-    return {"histogram.bins": bins, "histogram.counts": histogram.counts[bins]}
+def pack_looks(looks: Mapping[str, Look]) -> dict[str, Tensor]:
+    """What a first look counted, each under its name."""
+    return {
+        f"{name}.{part}": tensor for name, look in looks.items() for part, tensor in look.packed().items()
+    }
 
 
-def unpack_histogram(tensors: Mapping[str, Tensor]) -> ActivationHistogram | None:
+def unpack_looks(tensors: Mapping[str, Tensor]) -> dict[str, Look]:
     """None where the part is no first look."""
-    if "histogram.bins" not in tensors:
-        return None
-    histogram = ActivationHistogram()
-    shape = (len(tensors["histogram.bins"]),)
-    bins = take(tensors, "histogram.bins", shape, torch.int64)
-    counts = take(tensors, "histogram.counts", shape, torch.int64)
-    if len(bins) and not 0 <= int(bins.min()) <= int(bins.max()) < len(histogram.counts):
-        raise FormatError("histogram.bins are none of a histogram")
-    histogram.counts[bins] = counts
-    return histogram
+    found: dict[str, Look] = {}
+    for kind in (shaping.looks for shaping in SHAPINGS.values() if issubclass(shaping, Learner)):
+        prefix = f"{kind.name}."
+        own = {name.removeprefix(prefix): one for name, one in tensors.items() if name.startswith(prefix)}
+        if own:
+            found[kind.name] = kind.unpacked(own)
+    return found
