@@ -1,4 +1,4 @@
-"""VRA in its four forms and RAS: against their formulas, exact on arrays, from counts on streams, mergeable."""
+"""VRA in its four forms and RAS: their formulas, exact on arrays, from counts on streams, mergeable."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ def problem() -> Problem:
 
 def vra(row: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """One entry at a time: below low nothing, and never more than high."""
-    return np.array([min(0.0 if z < l else z, h) for z, l, h in zip(row, low, high, strict=True)])
+    return np.array(
+        [min(0.0 if z < least else z, most) for z, least, most in zip(row, low, high, strict=True)]
+    )
 
 
 def clip(row: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return np.array([min(max(z, l), h) for z, l, h in zip(row, low, high, strict=True)])
+    return np.array([min(max(z, least), most) for z, least, most in zip(row, low, high, strict=True)])
 
 
 def ras(row: np.ndarray, profile: np.ndarray) -> np.ndarray:
@@ -179,7 +181,7 @@ def test_a_look_that_cannot_be_is_refused(problem: Problem) -> None:
 
 
 def test_all_digits_of_an_option_are_in_its_text_and_file(problem: Problem, tmp_path: Path) -> None:
-    """What a file says of a shaping is its text: digits that it lacked would change the verdicts of a guard."""
+    """What a file says of a shaping is its text: without its digits a guard would give other verdicts."""
     low, percent = 0.1234567890123, 100 / 3
     for shaping in (th.VRAAt(low=low), th.VRA(lower=percent), th.ReAct(percentile=percent)):
         assert parse_shaping(shaping.spec).options() == shaping.options()
@@ -228,7 +230,7 @@ def test_wrong_texts_are_named(spec: str, message: str) -> None:
 @pytest.mark.parametrize("spec", ["vra", "vra-clip", "vra-clip-units", "ras"])
 def test_what_has_not_learnt_refuses(spec: str, problem: Problem) -> None:
     shaping: Shaping = parse_shaping(spec)
-    with pytest.raises(NotFittedError, match="has not learnt its (low|profile) yet"):
+    with pytest.raises(NotFittedError, match=r"has not learnt its (low|profile) yet"):
         shaping(problem.test)
     with pytest.raises(InputError, match="needs a pass of its own"):
         th.Energy(shaping=spec).fit(iter([problem.train]), head=problem.head)

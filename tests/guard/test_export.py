@@ -27,6 +27,12 @@ SHAPED = [
     "energy+ash-b:65",
     "msp+ash-p:60",
     "mds+scale:85",
+    "ora+vra:60,90",
+    "energy+vra-at:0.5,1",
+    "msp+vra-clip:10,90",
+    "mds+vra-clip-units:1,99",
+    "energy+ras",
+    "corp?components=64+vra",
 ]
 VARIANTS = [
     "ora?centre=predicted",

@@ -35,6 +35,11 @@ OTHERS = [
     "energy+ash-b:65",
     "maxlogit+ash-p:60",
     "knn+scale:85",
+    "ora+vra",
+    "energy+vra-at",
+    "cop+vra-clip",
+    "energy+vra-clip-units",
+    "energy+ras",
 ]
 
 

@@ -106,19 +106,34 @@ def test_four_parts_give_the_guard_of_the_whole(name: str, folder: Path) -> None
     assert_same_guard(fit_parts(paths, force=True), whole, clusters(200, 5, spread=3)[0])
 
 
-@pytest.mark.parametrize("spec", ["ora+react:80", "knn?k=5&fraction=0.3+react:90", "energy+scale:85"])
+LEARNING = [
+    "ora+react:80",
+    "knn?k=5&fraction=0.3+react:90",
+    "ora+vra:60,90",
+    "corp?components=64+vra",
+    "energy+vra-clip",
+    "mds+vra-clip-units",
+    "ora+ras",
+]
+
+
+@pytest.mark.parametrize("spec", [*LEARNING, "energy+scale:85", "ora+vra-at:0.5,1"])
 def test_a_shaping_learns_from_the_first_look_of_all_parts(spec: str, folder: Path) -> None:
     whole = fit_guard(folder / "train.npz", detector=spec, head=folder / "head.safetensors")
-    look = parts_of(folder, spec) if "react" in spec else []
+    look = parts_of(folder, spec) if spec in LEARNING else []
     assert all(part.first_look for part in look)
-    parts = parts_of(folder, spec, look=look)
+    travelled = [Part.load(path) for path in saved(look, folder)]
+    parts = parts_of(folder, spec, look=travelled)
+    # Whatever the order that looks are named in, all parts learn the same to the last bit.
+    parts[2] = parts_of(folder, spec, look=travelled[::-1])[2]
     assert_same_guard(fit_parts(saved(parts, folder)), whole, clusters(200, 5, spread=3)[0])
     again = fit_parts(parts, detector=spec)
     assert again.guard.detector.view_key == whole.guard.detector.view_key
 
 
 @pytest.mark.parametrize(
-    "detector", ["ora", "relative-energy", "mds", "knn?k=50&fraction=0.2", "ora+react:80"]
+    "detector",
+    ["ora", "relative-energy", "mds", "knn?k=50&fraction=0.2", "ora+react:80", "ora+vra", "energy+ras"],
 )
 def test_on_real_features(detector: str, data_root: Path, tmp_path: Path) -> None:
     data = data_root / "cifar10-densenet"
@@ -129,7 +144,7 @@ def test_on_real_features(detector: str, data_root: Path, tmp_path: Path) -> Non
             for number in range(1, 5)
         ]
 
-    parts = collected(collected() if "react" in detector else ())
+    parts = collected(collected() if detector.partition("+")[2] else ())
     found, whole = fit_parts(saved(parts, tmp_path)), fit_guard(data, detector=detector)
     for (name, mine), its in zip(
         found.guard.detector.named_buffers(), whole.guard.detector.buffers(), strict=True
@@ -190,7 +205,7 @@ def test_features_without_a_head(folder: Path) -> None:
 
 
 def test_a_part_comes_back_bit_by_bit(folder: Path) -> None:
-    for detector in ("mds", "knn?fraction=0.5", "ora+react:80"):
+    for detector in ("mds", "knn?fraction=0.5", "ora+react:80", "ora+vra", "ora+ras", "corp?components=64"):
         part = parts_of(folder, detector)[0]
         part.save(folder / "a.safetensors")
         Part.load(folder / "a.safetensors").save(folder / "b.safetensors")
@@ -390,6 +405,10 @@ def test_a_first_look_is_no_part_to_fit_on(folder: Path) -> None:
         parts_of(folder, "ora+react:80", look=look[:3])
     with pytest.raises(InputError, match=r"held out 20 % .* now it is 30 %"):
         parts_of(folder, "ora+react:80", look=look, share=0.3)
+    with pytest.raises(
+        InputError, match=r"not taken for vra:60,90: collect it again with the same --detector"
+    ):
+        parts_of(folder, "ora+vra", look=look)
     with pytest.raises(InputError, match="leave --first-look out"):
         parts_of(folder, "ora", look=look)
     with pytest.raises(InputError, match="name the parts that the first round gave"):

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import theodolite as th
 from synthetic import Problem, make_problem
 from theodolite.core.compat import import_torchvision
+from theodolite.reference.head import unit_rows
 
 pytestmark = pytest.mark.peers
 import_torchvision()  # pytorch-ood imports it, and it may need help to load
@@ -45,6 +46,10 @@ def on_maps(head: th.Head) -> Callable[[Tensor], Tensor]:
 
 def maps(features: Tensor) -> Tensor:
     return features[:, :, None, None]
+
+
+def on_sphere(problem: Problem) -> Problem:
+    return Problem(problem.head, unit_rows(problem.train), problem.labels, problem.test, problem.ood)
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,26 @@ PEERS = {
     "energy of react": Peer(
         th.Energy(shaping="react:90"),
         shaped(lambda head: ood.ReAct(None, on_maps(head), percentile=0.9), fit=True),
+    ),
+    # Two more methods of the field have this name: see docs/compatibility.md.
+    "energy of vra": Peer(
+        th.Energy(shaping="vra-clip-units:1,99"),
+        shaped(lambda head: ood.VRA(None, on_maps(head)), fit=True),
+    ),
+    "energy of vra, other percentiles": Peer(
+        th.Energy(shaping="vra-clip-units:10,85"),
+        shaped(
+            lambda head: ood.VRA(None, on_maps(head), lower_percentile=0.1, upper_percentile=0.85), fit=True
+        ),
+    ),
+    # Theirs has no switch for it: they are given unit features.
+    "rmaha+": Peer(
+        th.RMahaPlus(),
+        lambda problem, rows: fitted_on_features(lambda _: ood.RMD(None))(
+            on_sphere(problem), unit_rows(rows)
+        ),
+        factor=-ROWS,
+        tolerance=1e-3,
     ),
     "energy of ash-s": Peer(th.Energy(shaping="ash-s:65"), ash("ash-s")),
     "energy of ash-b": Peer(th.Energy(shaping="ash-b:65"), ash("ash-b")),

@@ -93,7 +93,11 @@ def on_dataset(
     )
 
 
-_IMAGENET = {"knn": {"k": 1000}}
+_IMAGENET: Settings = {
+    "knn": {"k": 1000},
+    "cop": {"variance": 0.99},
+    "corp": {"gamma": 3.0, "components": 4096, "variance": 0.5},
+}
 register_protocol(
     on_dataset(
         "cifar10",

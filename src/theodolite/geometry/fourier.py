@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..core.graphs import fixed
 from ..core.once import kept_like
 from ..reference.bank import sample_keys
 
@@ -45,7 +46,7 @@ def drawn_waves(width: int, components: int, gamma: float, seed: int) -> Waves:
 def fourier_features(rows: Tensor, frequencies: Tensor, phases: Tensor) -> Tensor:
     """φ of rows (n, D), (n, M), in their precision."""
     turned = torch.addmm(kept_like(phases, rows), rows, kept_like(frequencies, rows).T)
-    return turned.cos_().mul_((2 / len(phases)) ** 0.5)
+    return turned.cos_().mul_((2 / fixed(phases.shape[0])) ** 0.5)
 
 
 def _uniform(start: int, count: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...core.errors import InputError, NotFittedError
-from ...core.graphs import fixed
+from ...core.graphs import fixed, recording
 from ...reference.looks import Look
 from .._options import CheckedOptions
 
@@ -101,10 +101,10 @@ class Learner(Shaping):
                 f"{self.title} has not learnt its {name} yet: fit the detector it belongs to. For a fit in "
                 f"parts, learn it first: {type(self).__name__}({options}).fit(batches)"
             )
-        if features is not None and found.shape != (fixed(features.shape[1]),):
+        if features is not None and not recording() and found.shape != features.shape[1:]:
             raise InputError(
                 f"{self.title} has learnt a {name} of shape {tuple(found.shape)}, but features have width "
-                f"{fixed(features.shape[1])}"
+                f"{features.shape[1]}"
             )
         return found
 
