@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import oracles
+import space_oracles
 import theodolite as th
 from synthetic import make_problem
 from theodolite.detectors import _precision
@@ -86,6 +87,8 @@ FORMULAS = {
     "knn": oracles.Scores.knn,
     "maha+": oracles.Scores.maha_plus,
     "ssd+": oracles.Scores.ssd_plus,
+    "cop": space_oracles.cop,
+    "residual": lambda scores, z: space_oracles.residual(scores, z, WIDTH // 2),
 }
 
 

@@ -63,7 +63,7 @@ MEANT: dict[str, tuple[str, ...]] = {
         "ora", "knn?k=3", "msp", "energy?temperature=1e999", "neco?use_logit=maybe", "knn?k=", "ora+react:80",
     ),
     "--first-look": ("look.safetensors", "look*", "part-1.safetensors", "junk.safetensors"),
-    "--shaping": ("react", "react:80", "ash-s:101", "scale:nan"),
+    "--shaping": ("react", "react:80", "ash-s:101", "scale:nan", "vra:60", "vra:60,90", "ras"),
     "--calibration-data": ("images", "rows.npy", "store"),
     "--calibration-share": ("0.5", "1", "1e-9"),
     "--class-names": ("junk.json", "names.txt"),

@@ -44,6 +44,8 @@ MEANT: dict[str, tuple[object, ...]] = {
     "seed": (0, 1, -1, 10**18),
     "alpha": (0.0, -0.5, 1e-4, 1e300),
     "memory_limit": (1e-9, 1.0, 1e300),
+    "gamma": (1e-6, 0.5, 2.0, 1e3),
+    "components": (2, 16, 64),
 }
 
 
@@ -57,9 +59,14 @@ def options_of(draw: st.DrawFn, name: str) -> dict[str, object]:
             continue
         odd = option not in MEANT or draw(st.integers(0, 14)) == 14
         chosen[option] = draw(st.sampled_from(TYPES.get(kinds[0], NUMBERS) if odd else MEANT[option]))
+    if name == "corp":
+        chosen.setdefault("components", 16)  # 2,048 would take most of the time
     if draw(st.integers(0, 3)) == 0:
-        percent = draw(st.sampled_from((*(0, 1, 35, 80, 99.9, 100) * 4, 101, -1, "nan", "1e999", "x")))
-        chosen["shaping"] = f"{draw(st.sampled_from(sorted(SHAPINGS)))}:{percent}"
+        kind = SHAPINGS[draw(st.sampled_from(sorted(SHAPINGS)))]
+        percents = st.sampled_from((*(0, 1, 35, 80, 99.9, 100) * 4, 101, -1, "nan", "1e999", "x"))
+        drawn = [draw(percents) for _ in kind().options()]
+        numbers = drawn if draw(st.integers(0, 9)) == 9 else sorted(drawn, key=str)
+        chosen["shaping"] = f"{kind.name}:{','.join(map(str, numbers))}".removesuffix(":")
     return chosen
 
 

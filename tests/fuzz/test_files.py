@@ -48,7 +48,11 @@ OPTIONS: dict[str, dict[str, object]] = {
     "ora": {"metric": "mahalanobis", "shaping": "react:80", "centre": "target"},
     "knn": {"fraction": 0.5},
     "nnguide": {"fraction": 0.5},
+    "corp": {"components": 16, "shaping": "vra:60,90"},
+    "cop": {"shaping": "ras"},
 }
+# Options that decide how much a reference holds.
+OF_REFERENCES: dict[str, dict[str, object]] = {"knn": {"fraction": 0.5}, "corp": {"components": 16}}
 NAMES = [f"class {number}" for number in range(made_guards.CLASSES)]
 GUARDS: dict[str, dict[str, Any]] = {
     "with names": {"detector": "ora", "class_names": NAMES},
@@ -190,7 +194,13 @@ def good_part(detector: str, first_look: bool) -> tuple[dict[str, Tensor], dict[
     return read_tensors(scratch() / "good-part", PART)
 
 
-@given(st.sampled_from(("mds", "knn?fraction=0.5", "nci", "ora+react:80")), st.booleans(), damages)
+@given(
+    st.sampled_from(
+        ("mds", "knn?fraction=0.5", "nci", "ora+react:80", "ora+vra", "corp?components=16", "ora+ras")
+    ),
+    st.booleans(),
+    damages,
+)
 @cases(bounded=250, long=3_000)
 @pytest.mark.filterwarnings("ignore::theodolite.core.errors.TheodoliteWarning")
 def test_a_part_that_is_sealed_but_wrong(detector: str, first_look: bool, damage: Damage) -> None:
@@ -210,7 +220,7 @@ def test_a_part_that_is_sealed_but_wrong(detector: str, first_look: bool, damage
 
 @cache
 def good_reference(name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    detector = th.create(name, **({} if name != "knn" else {"fraction": 0.5}))
+    detector = th.create(name, **OF_REFERENCES.get(name, {}))
     ids = torch.arange(len(PROBLEM.train))
     detector.collect(PROBLEM.train, PROBLEM.labels, head=PROBLEM.head, ids=ids).save(scratch() / "good-ref")
     return read_tensors(scratch() / "good-ref", REFERENCE)
@@ -224,7 +234,7 @@ def test_a_reference_that_is_sealed_but_wrong(name: str, damage: Damage) -> None
         return
     try:
         inspect(str(path))
-        detector = th.create(name, **({} if name != "knn" else {"fraction": 0.5}))
+        detector = th.create(name, **OF_REFERENCES.get(name, {}))
         scores = detector.fit(th.Reference.load(path)).score(torch.rand(5, detector.width or 1))
     except TheodoliteError:
         count("files of references", name, "refused")

@@ -18,6 +18,8 @@ from ._reconstruction import Reconstructed
 from ._registry import register
 from .shaping import Shaping
 
+# Below, unit features are all alike after the map; above, float32 has too few digits for its angles.
+_LEAST, _MOST = 1e-6, 1e3
 # Rows of a tile, times M.
 _TILE_ENTRIES = 2**20
 
@@ -50,8 +52,8 @@ class CoRP(Reconstructed):
         shaping: Shaping | str | None = None,
     ) -> None:
         super().__init__(variance=variance, dimension=dimension, shaping=shaping)
-        if not gamma > 0:
-            raise InputError(f"gamma must be positive, got {gamma}")
+        if not _LEAST <= gamma <= _MOST:
+            raise InputError(f"gamma must lie in {_LEAST:g}..{_MOST:g}, got {gamma}")
         if not 2 <= components <= 65_536:
             raise InputError(f"components must lie in 2..65536, got {components}")
         self.gamma = gamma
