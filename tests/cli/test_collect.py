@@ -94,7 +94,7 @@ def test_two_rounds_for_a_shaping_that_learns(folder: Path) -> None:
             folder, "--part", f"{number}/2", "-o", f"look-{number}.safetensors", detector="ora+react:80"
         )
         assert look.code == 0, look.err
-        assert "note: this part holds how often activations are seen" in look.out + look.err
+        assert "note: this part holds what the shaping learns from" in look.out + look.err
     looks = ("look-1.safetensors", "look-2.safetensors")
     refused(said(folder, "fit", *looks, "-o", "x.safetensors"), "--first-look 'look-*.safetensors'")
     shaped = []

@@ -5,6 +5,7 @@ Errors are relative to the spread (standard deviation) of the score, which is wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,7 +80,7 @@ def error(scores: Tensor, expected: oracles.Vector) -> float:
     return float(np.abs(scores.double().numpy() - expected).max() / expected.std())
 
 
-FORMULAS = {
+FORMULAS: dict[str, Callable[[oracles.Scores, oracles.Vector], float]] = {
     "nci": oracles.Scores.nci,
     "fdbd": oracles.Scores.fdbd,
     "neco": oracles.Scores.neco,

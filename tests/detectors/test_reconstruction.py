@@ -112,7 +112,7 @@ def test_refusals(problem: Problem) -> None:
         ({"dimension": 24}, "dimension=24 takes all 24 directions"),
     ):
         with pytest.raises(InputError, match=message):
-            th.CoP(**options).fit(problem.train)  # type: ignore[arg-type]
+            th.create("cop", **options).fit(problem.train)
     for make, message in (
         (lambda: th.CoP(variance=0.0), r"variance must lie in \(0, 1\], got 0"),
         (lambda: th.CoP(dimension=0), "dimension must be at least 1, got 0"),

@@ -119,7 +119,7 @@ def _say_collected(part: Part, output: Path, console: Console) -> None:
     if part.first_look:
         say(console, f"first look at {part.fitted_on:,} samples: {size}")
         say_note(
-            "this part holds how often activations are seen, from which the shaping learns. When all parts "
+            "this part holds what the shaping learns from, and nothing else. When all parts "
             "have had their first look, collect again with --first-look and the names of its files, quoted",
             console,
         )

@@ -177,13 +177,15 @@ def _learnt(
     if not given:
         return shapings
     if not shapings:
-        raise InputError("a first look is for a shaping that learns (react): leave --first-look out")
+        raise InputError(
+            "a first look is for a shaping that learns (react, vra, ras): leave --first-look out"
+        )
     # In one order on every machine: sums of floating-point numbers are then the same to the last bit.
     seen = Part.merged(sorted(given, key=lambda part: str(part.source.lots)))
     if not seen.first_look:
         raise InputError(
-            "the first look holds statistics, not how often activations were seen: name the parts that the "
-            "first round gave"
+            "the first look holds statistics, not what a shaping learns from: name the parts that the first "
+            "round gave"
         )
     for shaping in shapings:
         if shaping.looks.name not in seen.looks:
