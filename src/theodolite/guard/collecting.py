@@ -178,7 +178,7 @@ def _learnt(
         return shapings
     if not shapings:
         raise InputError(
-            "a first look is for a shaping that learns (react, vra, ras): leave --first-look out"
+            "a first look is for a shaping that learns (vra, react): leave --first-look out"
         )
     # In one order on every machine: sums of floating-point numbers are then the same to the last bit.
     seen = Part.merged(sorted(given, key=lambda part: str(part.source.lots)))
