@@ -177,9 +177,7 @@ def _learnt(
     if not given:
         return shapings
     if not shapings:
-        raise InputError(
-            "a first look is for a shaping that learns (vra, react): leave --first-look out"
-        )
+        raise InputError("a first look is for a shaping that learns (vra, react): leave --first-look out")
     # In one order on every machine: sums of floating-point numbers are then the same to the last bit.
     seen = Part.merged(sorted(given, key=lambda part: str(part.source.lots)))
     if not seen.first_look:
