@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .guard import BatchGuard as BatchGuard
     from .guard import Calibration as Calibration
     from .guard import Ensemble as Ensemble
+    from .guard import EnsembleGuard as EnsembleGuard
     from .guard import Explainer as Explainer
     from .guard import Explanation as Explanation
     from .guard import ExportedGuard as ExportedGuard
@@ -96,6 +97,7 @@ _HOMES = {
         "BatchGuard",
         "Calibration",
         "Ensemble",
+        "EnsembleGuard",
         "Explainer",
         "Explanation",
         "ExportedGuard",

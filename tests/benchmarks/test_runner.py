@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from made_folders import WIDTH, make_folder
 from theodolite.benchmarks import Intervals, RunResult, Subject, compare, score_cache
 from theodolite.benchmarks import run as run_bench
-from theodolite.benchmarks.ensemble import ensemble_scores
+from theodolite.benchmarks.ensemble import require_same_samples
 from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.core.errors import InputError
@@ -253,11 +253,10 @@ def test_ensembles_add_the_scores_of_the_same_samples(tmp_path: Path) -> None:
     make_folder(tmp_path / "c")
     save_file({"features": torch.zeros(7, WIDTH)}, tmp_path / "c" / "svhn.safetensors")
     short = from_folder(tmp_path / "c")
-    scores = [Scorer(subject, parse_specs(["ora"])).run().values for subject in (subjects[0], short)]
     with pytest.raises(InputError, match="same samples of svhn"):
-        ensemble_scores([subjects[0], short], scores)
+        require_same_samples([subjects[0], short])
     with pytest.raises(InputError, match="at least two"):
-        ensemble_scores(subjects[:1], scores[:1])
+        require_same_samples(subjects[:1])
 
 
 def test_accuracy_of_the_head(folder: Path) -> None:

@@ -79,7 +79,7 @@ def test_no_p_value_is_printed_as_zero(p_value: float, text: str) -> None:
 
 
 def test_the_smallest_p_value_is_not_zero_on_screen() -> None:
-    summary = Summary(fitted(), 0.05, SHOWN)
+    summary = Summary(fitted().title, 0.05, SHOWN)
     summary.add([PathVerdict("a.png", 0, "cat", -3.0, 1 / 3001, "OOD")])
     shown = shown_by(summary)
     assert "0.000333" in shown
@@ -87,7 +87,7 @@ def test_the_smallest_p_value_is_not_zero_on_screen() -> None:
 
 
 def test_the_screen_shows_the_strangest_and_says_so() -> None:
-    summary = Summary(fitted(), 0.05, SHOWN)
+    summary = Summary(fitted().title, 0.05, SHOWN)
     for rows in rows_of(5_000):
         summary.add(rows)
     shown = shown_by(summary)
@@ -98,14 +98,14 @@ def test_the_screen_shows_the_strangest_and_says_so() -> None:
 
 
 def test_rows_that_are_equally_strange_keep_their_order() -> None:
-    summary = Summary(fitted(), 0.05, 2)
+    summary = Summary(fitted().title, 0.05, 2)
     summary.add([PathVerdict(name, 0, "cat", 0.5, 0.5, "ID") for name in "abcd"])
     assert [row.path for row in summary.strangest] == ["a", "b"]
 
 
 def test_memory_does_not_grow_with_the_rows() -> None:
     """Neither with those judged, nor with those that could not be read."""
-    summary = Summary(fitted(), 0.05, SHOWN)
+    summary = Summary(fitted().title, 0.05, SHOWN)
     unread = [PathVerdict("x" * 500, None, None, None, None, "unreadable")] * 1_000
     tracemalloc.start()
     try:
@@ -226,7 +226,7 @@ def test_what_has_no_verdict_is_no_success(folder: Path, tmp_path: Path) -> None
 
 def test_a_verdict_of_another_word_is_counted_apart() -> None:
     """Rows that have neither ID nor OOD as their verdict are no verdicts, whatever the reason."""
-    summary = Summary(fitted(), 0.05, SHOWN)
+    summary = Summary(fitted().title, 0.05, SHOWN)
     rows = [PathVerdict(f"{index}", None, None, None, None, "unscorable") for index in range(2)]
     summary.add([*rows, PathVerdict("c", 0, "cat", 0.5, 0.5, "ID")])
     assert not summary.all_trusted

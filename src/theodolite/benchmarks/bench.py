@@ -86,7 +86,7 @@ def bench(
     *,
     detectors: Sequence[str] = (),
     shapings: Sequence[str] = (),
-    ensemble: bool = False,
+    ensemble: bool | Sequence[str] = False,
     intervals: Intervals | None = None,
     highlight: str = HIGHLIGHT,
     settings: BenchSettings | None = None,
@@ -95,7 +95,9 @@ def bench(
 
     ``protocol`` is one by name, one of your own (`own_protocol`), or ``features:FOLDER``, a feature folder;
     others may join it as models. ``detectors`` are specs such as ``knn?k=200``, all scores by default, and
-    each again behind every one of ``shapings``. ``highlight`` is the score that chooses the samples shown.
+    each again behind every one of ``shapings``. ``ensemble`` adds the models together, by the plain sum or
+    by the rules it names (``["sum", "standardised", "p-values"]``). ``highlight`` is the score that chooses
+    the samples shown.
     """
     settings = settings or BenchSettings()
     chosen = None if _is_folder(protocol) else _protocol(protocol)
@@ -188,10 +190,11 @@ def _command(
     models: Sequence[str],
     detectors: Sequence[str],
     shapings: Sequence[str],
-    ensemble: bool,
+    ensemble: bool | Sequence[str],
 ) -> str:
     """The command that does the same."""
     words = ["theodolite", "bench", protocol if isinstance(protocol, str) else protocol.name]
     for option, values in (("--model", models), ("--detector", detectors), ("--shaping", shapings)):
         words += [word for value in values for word in (option, value)]
-    return shlex.join([*words, *(["--ensemble"] if ensemble else [])])
+    rules = [] if isinstance(ensemble, bool) else [word for rule in ensemble for word in ("--combine", rule)]
+    return shlex.join([*words, *(["--ensemble"] if ensemble is True else rules)])

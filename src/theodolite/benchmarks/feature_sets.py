@@ -88,7 +88,10 @@ class ArraySet:
 
 
 class FileSet:
-    """A safetensors file with ``features`` (N, D) and perhaps ``labels`` (N,); slices are read as needed."""
+    """A safetensors file with ``features`` (N, D) and perhaps ``labels`` (N,); slices are read as needed.
+
+    ``ids`` (N,), whole numbers, name the samples where the file has them.
+    """
 
     class_names = None
 
@@ -103,6 +106,7 @@ class FileSet:
         if len(shape) != 2 or shape[0] == 0:
             raise FormatError(f"{path} holds {sorted(names)}, expected features of shape (N, D)")
         self.labelled = "labels" in names
+        self.identified = "ids" in names
         self.rows, self.width = int(shape[0]), int(shape[1])
 
     def __len__(self) -> int:
@@ -120,13 +124,21 @@ class FileSet:
     def digest(self) -> str:
         return sha256(self.path)
 
-    @property
+    @cached_property
     def samples(self) -> str:
-        return _samples_by_label(self.path.stem, self)
+        if not self.identified:
+            return _samples_by_label(self.path.stem, self)
+        with safe_open(self.path, framework="pt") as file:
+            ids = file.get_tensor("ids")
+        if ids.shape != (self.rows,) or ids.is_floating_point():
+            raise FormatError(f"{self.path}: ids must be {self.rows} whole numbers, got {tuple(ids.shape)}")
+        return hashlib.sha256(ids.long().numpy().tobytes()).hexdigest()
 
 
 class StoreSet:
     """A complete feature store."""
+
+    identified = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -153,6 +165,11 @@ class StoreSet:
         for name in self.store.names():
             digest.update(name.encode("utf-8", "surrogateescape") + b"\0")
         return digest.hexdigest()
+
+
+def identified(rows: FeatureSet) -> bool:
+    """Whether a set knows its samples by name, so that the same ones are told from others for certain."""
+    return bool(getattr(rows, "identified", False))
 
 
 def _samples_by_label(name: str, rows: ArraySet | FileSet) -> str:

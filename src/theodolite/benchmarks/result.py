@@ -95,7 +95,8 @@ class Seconds:
 class RunResult:
     """A run: every cell, what it was measured on and with, and what was left out and why.
 
-    ``highlight`` is the detector that chose the samples worth a look, and that pages show first.
+    ``notes`` say what to know before it is believed. ``highlight`` is the detector that chose the samples
+    worth a look, and that pages show first.
     """
 
     title: str
@@ -109,6 +110,7 @@ class RunResult:
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: versions())
+    notes: tuple[str, ...] = ()
     evaluations: Mapping[str, Evaluation] = field(default_factory=dict, compare=False, repr=False)
     telling: Mapping[str, Sequence[TellingSample]] = field(default_factory=dict, compare=False, repr=False)
     highlight: str = field(default=HIGHLIGHT, compare=False, repr=False)
@@ -178,6 +180,8 @@ class RunResult:
             "cells": cells_to_json(self.cells),
             "refused": to_plain(self.refused),
         }
+        if self.notes:
+            content["notes"] = to_plain(self.notes)
         if self.seconds is not None:
             content["seconds"] = {name: spent.to_json() for name, spent in self.seconds.items()}
         return content
@@ -200,6 +204,7 @@ class RunResult:
             bootstrap=read.bootstrap,
             seconds=read.seconds,
             versions=read.versions,
+            notes=read.notes,
         )
 
 
@@ -218,6 +223,7 @@ class _File:
     refused: Mapping[str, Mapping[str, str]]
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
+    notes: tuple[str, ...] = ()
 
 
 def versions() -> dict[str, str]:

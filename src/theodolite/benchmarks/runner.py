@@ -11,9 +11,10 @@ from typing import TypeAlias
 from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation
+from ..guard.ensemble import SUM, check_combination
 from .cells import Cell
 from .compare import published_beside, published_ensemble
-from .ensemble import ensemble_name, ensemble_scores
+from .ensemble import ensemble_name, ensemble_scores, require_same_samples
 from .feature_sets import TEST
 from .measure import Intervals, detector_facts, measured_cells, subject_facts
 from .result import HIGHLIGHT, RunResult, Seconds, SubjectFacts
@@ -43,6 +44,7 @@ class _Gathered:
     scores: dict[str, Scores] = field(default_factory=dict)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     telling: dict[str, list[TellingSample]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def run(
@@ -51,7 +53,7 @@ def run(
     *,
     title: str,
     command: str,
-    ensemble: bool = False,
+    ensemble: bool | Sequence[str] = False,
     intervals: Intervals | None = None,
     cache: Path | None = None,
     highlight: Highlight | None = None,
@@ -59,18 +61,22 @@ def run(
 ) -> RunResult:
     """Score every spec on every subject, and measure.
 
-    ``cache`` is a folder of finished scores. With ``highlight`` the result also has the samples worth a look.
+    ``ensemble`` adds the models' scores together, by the plain sum or by the rules it names. ``cache`` is a
+    folder of finished scores. With ``highlight`` the result also has the samples worth a look.
     """
+    rules = [check_combination(rule) for rule in ((SUM,) if ensemble is True else ensemble or ())]
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise InputError(f"two models are called the same: {', '.join(names)}")
     intervals = intervals or Intervals()
-    out = _Gathered()
-    for subject in subjects:
-        scorer = Scorer(subject, specs, cache=cache, progress=partial(progress, subject.name))
+    out = _Gathered(notes=require_same_samples(subjects) if rules else [])
+    scorers = [
+        Scorer(subject, specs, cache=cache, progress=partial(progress, subject.name)) for subject in subjects
+    ]
+    for scorer in scorers:
         _enter(out, scorer, intervals, highlight)
-    if ensemble:
-        _enter_ensemble(out, subjects, specs, intervals)
+    for rule in rules:
+        _enter_ensemble(out, scorers, rule, intervals)
     if not out.cells:
         reasons = [reason for refused in out.refused.values() for reason in refused.values()]
         raise InputError(f"no score could be computed: {'; '.join(reasons) or 'none was asked for'}")
@@ -84,6 +90,7 @@ def run(
         detectors=facts,
         protocol=subjects[0].protocol,
         refused=out.refused,
+        notes=tuple(out.notes),
         seeds={"bootstrap": intervals.seed, **seeds},
         bootstrap=intervals.bootstrap,
         seconds=out.seconds,
@@ -116,14 +123,16 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
         out.telling[subject.name] = find_telling(scorer, found, highlight.label, highlight.picture)
 
 
-def _enter_ensemble(
-    out: _Gathered, subjects: Sequence[Subject], specs: Sequence[DetectorSpec], intervals: Intervals
-) -> None:
-    summed = ensemble_scores(subjects, [out.scores[subject.name].values for subject in subjects])
-    name = ensemble_name(subjects)
-    found = Evaluation.of(summed, known=TEST)
+def _enter_ensemble(out: _Gathered, scorers: Sequence[Scorer], rule: str, intervals: Intervals) -> None:
+    subjects = [scorer.subject for scorer in scorers]
+    members = [out.scores[subject.name].values for subject in subjects]
+    labels = [label for label in members[0] if all(label in member for member in members)]
+    known = None if rule == SUM else [scorer.known(labels) for scorer in scorers]
+    name = ensemble_name(subjects, rule)
+    found = Evaluation.of(ensemble_scores(subjects, members, rule, known), known=TEST)
     out.evaluations[name] = found
-    for spec in specs:
+    for spec in scorers[0].specs:
         if spec.label in found.metrics:
             beside = partial(published_ensemble, subjects, spec)
-            out.cells += measured_cells(name, spec.label, found, beside, intervals)
+            published = beside if rule == SUM else lambda _ood, _metric: ()
+            out.cells += measured_cells(name, spec.label, found, published, intervals)

@@ -17,7 +17,8 @@ import torch
 
 from ..core.arrays import FloatArray
 from ..core.errors import InputError
-from ..detectors import Detector, fit_many
+from ..data.sampling import sampled_rows
+from ..detectors import Detector, fit_many, score_many
 from ..detectors._together import Together
 from ..detectors.spec import DetectorSpec
 from .feature_sets import FeatureSet
@@ -25,6 +26,8 @@ from .score_cache import ScoreCache
 from .subject import Subject
 
 Progress: TypeAlias = Callable[[str, int, int], None]
+# Rows enough for a mean and a deviation, whatever a score costs.
+KNOWN_ROWS = 2_000
 
 
 @dataclass
@@ -69,6 +72,22 @@ class Scorer:
         if label not in self._detectors:
             self._fit([spec for spec in self.specs if spec.label == label], Scores())
         return self._detectors[label]
+
+    def known(self, labels: Sequence[str]) -> dict[str, FloatArray]:
+        """Scores of a sample of the ID rows that were fitted on, by label: where a score's scale comes from.
+
+        Held-out rows are left to be judged.
+        """
+        rows = self.subject.fit
+        place = [label for _, batch, _ in rows for label in (batch.tolist() if batch is not None else [])]
+        chosen = set(sampled_rows(place or [None] * len(rows), KNOWN_ROWS))
+        kept, start = [], 0
+        for features, _, _ in rows:
+            here = [row for row in range(len(features)) if start + row in chosen]
+            start += len(features)
+            kept.append(features[here].float())
+        found = score_many([self.fitted(label) for label in labels], torch.cat(kept))
+        return {label: scores.double().numpy() for label, scores in zip(labels, found, strict=True)}
 
     def run(self) -> Scores:
         result = Scores()

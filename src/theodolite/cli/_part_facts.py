@@ -1,14 +1,18 @@
-"""What `theodolite inspect` tells of parts and of references."""
+"""What `theodolite inspect` tells of parts, of references and of guards over several models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ..detectors import detector_record
+from ..guard.ensemble_files import FORMAT as ENSEMBLE_FORMAT
+from ..guard.ensemble_files import read_ensemble
 from ..guard.part import Part
 from ..guard.part_files import FORMAT as PART_FORMAT
 from ..reference.reference import FORMAT as REFERENCE_FORMAT
 from ..reference.reference import Reference
+from ._calibration import threshold_text
 
 _LOTS = 10
 
@@ -60,7 +64,26 @@ def _account(whole: bool) -> str:
     return "each is known by its id" if whole else "some are known by their ids, chosen by a hash"
 
 
+def _ensemble_facts(path: Path) -> Mapping[str, object]:
+    parts = read_ensemble(path)
+    models = [
+        "not known" if one.provenance is None else f"{one.provenance.model} ({one.provenance.layer})"
+        for one in parts.members
+    ]
+    rate = parts.false_alarm_rate
+    return {
+        "kind": f"guard over {len(parts.members)} models",
+        "scores": [detector_record(one.detector.name).title for one in parts.members],
+        "models": models,
+        "combined by": parts.combine,
+        "calibrated on": f"{len(parts.calibration):,} samples",
+        "false-alarm rate": f"{100 * rate:g} %: score below {threshold_text(parts.calibration, rate)} is OOD",
+        "bytes": f"{path.stat().st_size:,}",
+    }
+
+
 FACTS: Mapping[str, Callable[[Path], Mapping[str, object]]] = {
     PART_FORMAT: _part_facts,
     REFERENCE_FORMAT: _reference_facts,
+    ENSEMBLE_FORMAT: _ensemble_facts,
 }

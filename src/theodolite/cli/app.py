@@ -15,6 +15,7 @@ from ..core.errors import InputError, TheodoliteError, TheodoliteWarning
 from ._console import clean, say, screen
 from .bench import bench
 from .collect import collect
+from .combine import combine
 from .data import data
 from .demo import demo
 from .detectors import detectors
@@ -33,7 +34,7 @@ from .serve import serve
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
 COMMANDS = (
     *(detectors, demo, models, extract, probe),
-    *(collect, fit, score, explain, export, serve, monitor, inspect),
+    *(collect, fit, combine, score, explain, export, serve, monitor, inspect),
     *(data, bench, reproduce),
 )
 

@@ -41,6 +41,10 @@ def bench(
         list[str] | None, typer.Option("--shaping", help="Every score again behind this: react:80.")
     ] = None,
     ensemble: Annotated[bool, typer.Option("--ensemble", help="Also the sum of the models' scores.")] = False,
+    combine: Annotated[
+        list[str] | None,
+        typer.Option("--combine", help="The models together by this rule: sum, standardised, p-values."),
+    ] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap confidence intervals.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Bootstrap replicates.")] = _REPLICATES,
     seed: options.Seed = 0,
@@ -85,7 +89,7 @@ def bench(
             model or [],
             detectors=detector or [],
             shapings=shaping or [],
-            ensemble=ensemble,
+            ensemble=combine or ensemble,
             intervals=Intervals(replicates if intervals else 0, seed=seed),
             settings=BenchSettings(
                 weights=parse_weights(weights or []),
@@ -102,6 +106,8 @@ def bench(
         console.print(terminal(table))
     for line in result.left_out:
         say(console, f"left out: {line}", "yellow")
+    for line in result.notes:
+        say(console, line, "yellow", title="note: ")
     files = write_files(result, output)
     say(console, f"results in {', '.join(str(path) for path in files)}")
     for page in write_pages(result, output):

@@ -61,7 +61,7 @@ def score(
     """Say for every image what the classifier sees, and whether to trust it."""
     from ..features import Running
     from ..features.behind import behind
-    from ..guard import Guard
+    from ..guard.any_guard import load_judge
     from ..guard.verdicts import FLAG, RAISE
     from ..report.score_files import STANDARD_OUTPUT, open_sink
     from ._progress import progress_bar
@@ -73,10 +73,10 @@ def score(
     log = started()
     piped = str(output) == STANDARD_OUTPUT
     console = screen(stderr=piped)
-    judge = Guard.load(guard, model=model, weights=weights, accept_code_change=accept_code_change)
+    judge = load_judge(guard, model=model, weights=weights, accept_code_change=accept_code_change)
     log.lap("guard")
     rate = judge.false_alarm_rate if false_alarm_rate is None else false_alarm_rate
-    summary = Summary(judge, rate, _SHOWN, fdr)
+    summary = Summary(judge.title, rate, _SHOWN, fdr)
     with (
         open_sink(output, kind=file_format) as sink,
         progress_bar(console, "scoring") as show,

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..guard import Guard, PathVerdict
+from ..guard import PathVerdict
 from ..guard.verdicts import ID, OOD
 from ..report.p_values import p_value_text
 from ._console import clean, say
@@ -22,8 +22,8 @@ _NAMED = 5
 class Summary:
     """Counts of everything, and the few strangest rows: memory does not grow with the samples."""
 
-    def __init__(self, guard: Guard, false_alarm_rate: float, shown: int, fdr: float | None = None) -> None:
-        self.guard = guard
+    def __init__(self, title: str, false_alarm_rate: float, shown: int, fdr: float | None = None) -> None:
+        self.title = title
         self.false_alarm_rate = false_alarm_rate
         self.fdr = fdr
         self.shown = shown
@@ -74,14 +74,14 @@ class Summary:
         return f"of those flagged, on average at most {100 * self.fdr:g} % are like the calibration data"
 
     def _table(self) -> Table:
-        title, shown = self.guard.detector.record.title, len(self.strangest)
+        shown = len(self.strangest)
         table = Table(caption_justify="left")
         if self.count > 1:
             which = f"all {shown}" if self.count == shown else f"the {shown} strangest of {self.count:,}"
             table.caption = f"{which}, lowest p-value first"
         table.add_column("image", overflow="fold")
         table.add_column("class")
-        for column in (title, "p-value", "verdict"):
+        for column in (self.title, "p-value", "verdict"):
             table.add_column(column, justify="right", no_wrap=True)
         for row in self.strangest:
             style = "bold yellow" if row.verdict == OOD else "green"

@@ -4,6 +4,7 @@ from .by_class import ClassCalibration
 from .calibration import Calibration
 from .collecting import collect
 from .ensemble import Ensemble
+from .ensemble_guard import EnsembleGuard
 from .explain import Explainer
 from .explain_paths import explain_paths
 from .explanation import Explanation
@@ -24,6 +25,7 @@ __all__ = [
     "Calibration",
     "ClassCalibration",
     "Ensemble",
+    "EnsembleGuard",
     "Explainer",
     "Explanation",
     "ExportRecord",

@@ -174,7 +174,7 @@ class Guard(PathJudge):
 
     def save(self, path: str | Path, *, with_head: bool = True) -> None:
         """Write the guard as one safetensors file; without the head, `load` takes it from the model."""
-        write_guard(path, self._parts(self.head if with_head else None))
+        write_guard(path, self.parts(self.head if with_head else None))
 
     def export(self, path: str | Path, **options: Unpack[ExportOptions]) -> Exported:
         """Write one graph for other runtimes, ``.onnx`` or ``.pt2``, with score, calibration and verdict
@@ -187,7 +187,8 @@ class Guard(PathJudge):
         """
         return export_guard(self, path, **options)
 
-    def _parts(self, head: Head | None) -> GuardParts:
+    def parts(self, head: Head | None) -> GuardParts:
+        """All that a file has of the guard, with this head or without one."""
         return GuardParts(
             detector=PackedDetector.of(self.detector),
             calibration=self.calibration,
@@ -202,7 +203,7 @@ class Guard(PathJudge):
 
     def get_extra_state(self) -> Tensor:
         """The part of `state_dict` that is no buffer: which score, whose features, which classes."""
-        return description_bytes(self._parts(self.head))
+        return description_bytes(self.parts(self.head))
 
     def set_extra_state(self, state: Tensor) -> None:
         """Nothing is left to do: `restore` has taken the state whole before any tensor is loaded."""
@@ -223,14 +224,29 @@ class Guard(PathJudge):
         code that only the file asks for. Code that has changed since the guard was fitted is refused, unless
         the caller knows that it computes the same: ``accept_code_change``.
         """
-        parts, loaded = read_guard(path), None
-        head = parts.head
+        parts, source = read_guard(path), find(path)
+        return cls.of_parts(
+            parts, source, model=model, weights=weights, accept_code_change=accept_code_change
+        )
+
+    @classmethod
+    def of_parts(
+        cls,
+        parts: GuardParts,
+        source: Path,
+        *,
+        model: str | None = None,
+        weights: str | Path | None = None,
+        accept_code_change: bool = False,
+    ) -> Guard:
+        """The guard of parts that were read from ``source``; the rest is as for `load`."""
+        head, loaded = parts.head, None
         if head is None and not parts.headless:
             if parts.provenance is None:
                 raise FormatError("the guard has neither a head nor a model to take it from")
             loaded = load_trusted(parts.provenance, model, weights, accept_code_change=accept_code_change)
             head = checked_capture(loaded, parts.provenance.layer).head
-        with undamaged(find(path), REMEDY):
+        with undamaged(source, REMEDY):
             guard = cls.of_own(
                 parts.detector.unpack(head=head),
                 parts.calibration,

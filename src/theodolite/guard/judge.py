@@ -109,17 +109,7 @@ class Judge(nn.Module):
         return self._verdicts(predicted, scores, self.rate if rate is None else rate)
 
     def _verdicts(self, predicted: Tensor, scores: Tensor, rate: Tensor, *, whole: bool = False) -> Verdicts:
-        """Verdicts by scores, of which some may be NaN unless they are ``whole``."""
-        home = rate.device
-        standing = self.calibration.standing(scores.to(home), predicted.to(home), whole=whole)
-        if standing.nowhere is not None:
-            predicted = torch.where(standing.nowhere.to(predicted.device), NO_CLASS, predicted)
-        return Verdicts(
-            predicted=predicted,
-            score=scores,
-            p_value=self.calibration(standing),
-            is_ood=self.calibration.flags(standing, rate),
-        )
+        return verdicts_by(self.calibration, predicted, scores, rate, whole=whole)
 
     def _logits(self, features: Tensor) -> Tensor | None:
         if self.head is None:
@@ -145,6 +135,22 @@ class Judge(nn.Module):
             part._apply(fn)  # type: ignore[no-untyped-call]
         super()._apply(keeping_precision(fn), recurse=False)  # type: ignore[no-untyped-call]
         return self
+
+
+def verdicts_by(
+    calibration: Calibration, predicted: Tensor, scores: Tensor, rate: Tensor, *, whole: bool = False
+) -> Verdicts:
+    """Verdicts by scores, of which some may be NaN unless they are ``whole``."""
+    home = rate.device
+    standing = calibration.standing(scores.to(home), predicted.to(home), whole=whole)
+    if standing.nowhere is not None:
+        predicted = torch.where(standing.nowhere.to(predicted.device), NO_CLASS, predicted)
+    return Verdicts(
+        predicted=predicted,
+        score=scores,
+        p_value=calibration(standing),
+        is_ood=calibration.flags(standing, rate),
+    )
 
 
 def _finite(numbers: Tensor | None) -> bool:

@@ -58,7 +58,12 @@ class StoredFile:
 
 
 def write_guard(path: str | Path, parts: GuardParts) -> None:
-    """Write a guard atomically. The detector's head is the guard's, and is stored once or not at all."""
+    """Write a guard atomically."""
+    write_tensors(Path(path), tensors_of(parts), describe(parts))
+
+
+def tensors_of(parts: GuardParts) -> dict[str, Tensor]:
+    """The tensors of a guard. The detector's head is the guard's, and is stored once or not at all."""
     stored = {_DETECTOR + name: tensor for name, tensor in parts.detector.without_head().items()}
     stored["calibration.scores"] = parts.calibration.sorted_scores
     if isinstance(parts.calibration, ClassCalibration):
@@ -70,7 +75,7 @@ def write_guard(path: str | Path, parts: GuardParts) -> None:
         raise InputError(
             "a guard without provenance needs its head in the file: nothing says where to find it"
         )
-    write_tensors(Path(path), stored, describe(parts))
+    return stored
 
 
 def describe(parts: GuardParts) -> JsonObject:
@@ -100,7 +105,7 @@ def read_guard(path: str | Path) -> GuardParts:
     source = find(path)
     tensors, description = read_tensors(source, FORMAT, FORMAT_BY_CLASS)
     with undamaged(source, REMEDY):
-        return _guard_parts(tensors, description)
+        return guard_parts(tensors, description)
 
 
 def inspect_file(path: str | Path) -> StoredFile:
@@ -112,7 +117,7 @@ def inspect_file(path: str | Path) -> StoredFile:
     content: GuardParts | PackedDetector
     if description["format"] != DETECTOR_FORMAT:
         with undamaged(source, REMEDY):
-            content = _guard_parts(tensors, description)
+            content = guard_parts(tensors, description)
     else:
         content = read_detector(source, tensors, description)
     return StoredFile(source, str(description.get("theodolite")), content)
@@ -162,7 +167,8 @@ def read_calibration(said: Description, tensors: Mapping[str, Tensor], scores: s
     return ClassCalibration(tensors[scores], tensors["calibration.predicted"], tensors["calibration.groups"])
 
 
-def _guard_parts(tensors: Mapping[str, Tensor], description: JsonObject) -> GuardParts:
+def guard_parts(tensors: Mapping[str, Tensor], description: JsonObject) -> GuardParts:
+    """The guard that tensors and a description are."""
     said = read_description(description)
     own = {name.removeprefix(_DETECTOR): tensors[name] for name in tensors if name.startswith(_DETECTOR)}
     detector, head = PackedDetector.described(said.detector, own), None

@@ -38,6 +38,8 @@ def result_document(result: RunResult) -> str:
         lines += [f"## {escaped(table.title)}", "", *markdown(table), "", f"{table.legend}.", ""]
     if result.left_out:
         lines += ["Left out:", "", *(f"- {note}" for note in result.left_out), ""]
+    if result.notes:
+        lines += ["Notes:", "", *(f"- {escaped(note)}" for note in result.notes), ""]
     return "\n".join([*lines, versions_line(result.versions), ""])
 
 
