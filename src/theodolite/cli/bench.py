@@ -102,6 +102,8 @@ def bench(
         console.print(terminal(table))
     for line in result.left_out:
         say(console, f"left out: {line}", "yellow")
+    for line in result.cautions:
+        say(console, line, "yellow", title="note: ")
     files = write_files(result, output)
     say(console, f"results in {', '.join(str(path) for path in files)}")
     for page in write_pages(result, output):

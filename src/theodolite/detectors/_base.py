@@ -15,6 +15,7 @@ from ..core.arrays import AnyArray, ArrayLike, as_matrix, like
 from ..core.errors import InputError, NotFittedError
 from ..core.graphs import fixed, recording
 from ..core.once import once
+from ..core.plain import JsonValue
 from ..reference.head import Head, Move, keeping_precision
 from ..reference.reference import PLAIN, Batches, Reference, View, collect_views
 from ..reference.statistics import Needs
@@ -242,8 +243,8 @@ class Detector(CheckedOptions, Tiled):
         return chosen
 
     @classmethod
-    def caution(cls, options: Mapping[str, OptionValue], classes: int) -> str | None:  # noqa: ARG003
-        """What to know before this score, with these options, is trusted on so many classes; mostly nothing."""
+    def caution(cls, options: Mapping[str, JsonValue], classes: int) -> str | None:  # noqa: ARG003
+        """What to know before this score with these options is trusted on so many classes; mostly nothing."""
         return None
 
     def prepare(self, model: nn.Module, inputs: Tensor) -> Tensor:  # noqa: ARG002

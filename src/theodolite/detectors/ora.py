@@ -20,6 +20,7 @@ from torch import Tensor
 from ..core.arrays import AnyArray, ArrayLike, like
 from ..core.errors import InputError
 from ..core.graphs import fixed, recording
+from ..core.plain import JsonValue
 from ..geometry.aggregation import (
     FEW_CLASSES,
     aggregate_angles,
@@ -35,7 +36,7 @@ from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._measured import Measured
 from ._precision import unresolved
-from ._registry import OptionValue, register
+from ._registry import register
 from .shaping import Shaping
 
 # A row is worked again in float64 where float32 has too few digits for it. With ρ = ‖z‖·max‖w‖ + max|b|, the
@@ -212,12 +213,12 @@ class ORA(Measured):
         return torch.logical_not(clear & (lowest >= _HEIGHT_SHARE) & sharp)
 
     @classmethod
-    def caution(cls, options: Mapping[str, OptionValue], classes: int) -> str | None:
+    def caution(cls, options: Mapping[str, JsonValue], classes: int) -> str | None:
         """With few classes the maximum hardly tells ID from OOD; the mean does."""
         if options.get("aggregate") != "max" or classes >= FEW_CLASSES:
             return None
         return (
-            f"ORA takes the largest angle, as in the paper; with few classes (here {classes}) it can fail where the "
+            f"ORA takes the largest angle, as in the paper; with {classes} classes it can fail where the "
             f"mean does not: compare ora?aggregate=mean"
         )
 
