@@ -18,7 +18,7 @@ from synthetic import make_problem
 from theodolite.core.errors import InputError
 
 CENTRES: list[str | int] = [
-    "mean", "predicted", "target", 2, "max", "min", "median", "sum-classes", "sum-extremes",
+    "mean", "balanced", "predicted", "target", 2, "max", "min", "median", "sum-classes", "sum-extremes",
 ]  # fmt: skip
 AGGREGATES = ["max", "mean", "min"]
 
@@ -49,6 +49,7 @@ def oracle(
     extremes = np.stack([rows.max(axis=0), rows.min(axis=0), np.median(rows, axis=0)])
     centres = {
         "mean": rows.mean(axis=0)[None],
+        "balanced": classes.mean(axis=0)[None],
         "max": extremes[:1],
         "min": extremes[1:2],
         "median": extremes[2:],
@@ -256,9 +257,9 @@ def test_projection_on_the_sphere_equals_its_definition() -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(InputError, match="centre must be a class number or one of mean, predicted"):
+    with pytest.raises(InputError, match="centre must be a class number or one of mean, balanced, predicted"):
         th.ORA(centre="middle")
-    with pytest.raises(InputError, match="aggregate must be one of max, mean, rms, min, got 'sum'"):
+    with pytest.raises(InputError, match="aggregate must be one of max, mean, rms, min, auto, got 'sum'"):
         th.ORA(aggregate="sum")
     problem = make_problem()
     detector = th.ORA(centre="sum-classes").fit(problem.train, problem.labels, head=problem.head)

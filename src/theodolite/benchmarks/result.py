@@ -17,6 +17,7 @@ import torch
 from .._version import __version__
 from ..core.errors import FormatError, InputError
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
+from ..detectors import detector_record, list_detectors
 from ..evaluation import Evaluation, Metric, list_metrics
 from .cells import Cell, cells_from_json, cells_to_json
 from .telling import TellingSample
@@ -160,6 +161,18 @@ class RunResult:
             for ood, reason in facts.missing.items()
         ]
 
+    @property
+    def cautions(self) -> list[str]:
+        """What to know before a row of some model is trusted; nothing of scores that are not known here."""
+        known = set(list_detectors())
+        return [
+            f"{name}, {label}: {caution}"
+            for label, facts in self.detectors.items()
+            if facts.detector in known
+            for name, subject in self.subjects.items()
+            if (caution := _caution(facts, subject.classes)) is not None
+        ]
+
     # ------------------------------------------------------------------ files
 
     def to_json(self) -> JsonObject:
@@ -224,6 +237,11 @@ class _File:
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
     notes: tuple[str, ...] = ()
+
+
+def _caution(facts: DetectorFacts, classes: int) -> str | None:
+    kind = detector_record(str(facts.detector)).detector
+    return kind.caution(facts.options or {}, classes)
 
 
 def versions() -> dict[str, str]:

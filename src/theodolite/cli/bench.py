@@ -106,7 +106,8 @@ def bench(
         console.print(terminal(table))
     for line in result.left_out:
         say(console, f"left out: {line}", "yellow")
-    for line in result.notes:
+    for line in [*result.notes, *result.cautions]:
+        say(console, line, "yellow", title="note: ")
         say(console, line, "yellow", title="note: ")
     files = write_files(result, output)
     say(console, f"results in {', '.join(str(path) for path in files)}")

@@ -48,7 +48,7 @@ def reproduce(
     where = cache_folder(cache) / "bench"
     for item in chosen:
         _say_missing(console, item, folder)
-        if folder is not None and item.runnable(folder):
+        if folder is not None and not item.figure and item.runnable(folder):
             _write(run_item(item, Context(folder, where, seed, told)), output, console)
         if folder is not None:
             _draw(item, Context(folder, where, seed, told), output, console)
@@ -69,7 +69,9 @@ def _draw(item: Item, context: Context, output: Path, console: Console) -> None:
 
     if not _drawable(item, context.root):
         return
-    for name, figure in paper_figures()[item.name].draw(context).items():
+    drawn, source = paper_figures()[item.name].drawn(context)
+    say(console, f"  drawn from {source}")
+    for name, figure in drawn.items():
         paths = figures.save(figure, output / name)
         say(console, ", ".join(str(path) for path in paths))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -14,6 +15,7 @@ from ..core.arrays import AnyArray, ArrayLike, as_matrix, like
 from ..core.errors import InputError, NotFittedError
 from ..core.graphs import fixed, recording
 from ..core.once import once
+from ..core.plain import JsonValue
 from ..reference.head import Head, Move, keeping_precision
 from ..reference.reference import Batches, Reference, collect_views
 from ..reference.statistics import Needs
@@ -250,6 +252,11 @@ class Detector(CheckedOptions, Tiled):
         if self.shaping is not None:
             chosen["shaping"] = self.shaping.spec
         return chosen
+
+    @classmethod
+    def caution(cls, options: Mapping[str, JsonValue], classes: int) -> str | None:  # noqa: ARG003
+        """What to know before this score with these options is trusted on so many classes; mostly nothing."""
+        return None
 
     def prepare(self, model: nn.Module, inputs: Tensor) -> Tensor:  # noqa: ARG002
         """What the model should be shown instead of ``inputs``: the same, but for scores that perturb it."""

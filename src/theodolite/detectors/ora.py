@@ -11,7 +11,7 @@ Cost for N rows: the logits (skipped when given), then, in blocks, a dozen passe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Generic, NamedTuple
 
 import torch
@@ -20,7 +20,15 @@ from torch import Tensor
 from ..core.arrays import AnyArray, ArrayLike, like
 from ..core.errors import InputError
 from ..core.graphs import fixed, recording
-from ..geometry.aggregation import aggregate_angles, check_aggregation, class_reliability, weight_needs
+from ..core.plain import JsonValue
+from ..geometry.aggregation import (
+    FEW_CLASSES,
+    aggregate_angles,
+    check_aggregation,
+    chosen_aggregate,
+    class_reliability,
+    weight_needs,
+)
 from ..geometry.boundaries import Boundaries, Margins
 from ..geometry.centres import Stand, Stations, centre_needs, centre_points, check_centre
 from ..geometry.triangle import Triangle, sphere_triangle, triangle
@@ -68,11 +76,13 @@ class Sighting(NamedTuple, Generic[AnyArray]):
 class ORA(Measured):
     """The largest relative angle, with the paper's ablations as options.
 
-    centre: the station the angles are seen from. ``"mean"`` (the paper's choice); ``"predicted"`` or
+    centre: the station the angles are seen from. ``"mean"`` (the paper's choice); ``"balanced"``, the mean of
+        the class means, in which each class counts the same (the authors' code); ``"predicted"`` or
         ``"target"``, the mean of the predicted class or of the class across the boundary; an ``int`` k, the
         mean of class k; ``"max"``, ``"min"``, ``"median"``, element-wise; ``"sum-classes"``, the sum of the
         scores from every class mean (C times the cost); ``"sum-extremes"``, from max, min and median.
-    aggregate: over the other classes, ``"max"`` (the paper's choice), ``"mean"``, ``"rms"`` or ``"min"``.
+    aggregate: over the other classes, ``"max"`` (the paper's choice), ``"mean"``, ``"rms"`` or ``"min"``; or
+        ``"auto"``, the mean below 100 classes and the maximum from there on.
     metric: ``"euclidean"`` (the paper's choice), or ``"mahalanobis"``, the triangle measured in the metric of
         the ID features' covariance (one more product with a D×D factor), shrunk by ``shrinkage``.
     class_weights: emphasise reliable classes, by ``"variance"`` (inverse, of the class's ID features) or
@@ -120,6 +130,7 @@ class ORA(Measured):
     def _build(self) -> None:
         super()._build()
         assert self.head is not None
+        self._reduction = chosen_aggregate(self.aggregate, self.head.classes)
         self._boundaries = Boundaries(self.head, self._metric)
         self._stations = Stations(self.centre, self.centres, self.head, self._metric)
         self._weight_scale = float(torch.linalg.vector_norm(self.head.weight, dim=1).max())
@@ -162,7 +173,7 @@ class ORA(Measured):
         for station, stand in enumerate(self._stations.stands(features, margins)):
             seen = self._triangle(margins, stand)
             weights = None if self._weighs_centres or self.class_weights is None else self.weights
-            score = aggregate_angles(seen, margins, self.aggregate, weights)
+            score = aggregate_angles(seen, margins, self._reduction, weights)
             scores.append(score * self.weights[station].to(score) if self._weighs_centres else score)
             norm = stand.squared_norm.sqrt()
             near, far = (norm[:, 0],) * 2 if fixed(norm.shape[1]) == 1 else torch.aminmax(norm, dim=1)
@@ -201,7 +212,22 @@ class ORA(Measured):
         sharp = rounding * steepest <= _BLUR_LIMIT * nearest
         return torch.logical_not(clear & (lowest >= _HEIGHT_SHARE) & sharp)
 
+    @classmethod
+    def caution(cls, options: Mapping[str, JsonValue], classes: int) -> str | None:
+        """With few classes the maximum hardly tells ID from OOD; the mean does."""
+        if options.get("aggregate") != "max" or classes >= FEW_CLASSES:
+            return None
+        return (
+            f"ORA takes the largest angle, as in the paper; with {classes} classes it can fail where the "
+            f"mean does not: compare ora?aggregate=mean"
+        )
+
     # ------------------------------------------------------------------ a closer look
+
+    @property
+    def decided_by_one(self) -> bool:
+        """Whether one boundary, the furthest by angle, decides the score."""
+        return self._reduction == "max"
 
     def angles(self, features: AnyArray) -> AnyArray:
         """All relative angles (N, C) in radians; 0 at the predicted class and where there is no boundary."""

@@ -19,7 +19,7 @@ from .deviation import away, length
 from .inner_product import Mahalanobis
 from .triangle import signed_distances, squared_distances
 
-CENTRES = ("mean", "predicted", "target", "max", "min", "median", "sum-classes", "sum-extremes")
+CENTRES = ("mean", "balanced", "predicted", "target", "max", "min", "median", "sum-classes", "sum-extremes")
 
 # Rows of the bank behind an element-wise median: exact up to here, a uniform sample beyond.
 MEDIAN_ROWS = 32_768
@@ -58,6 +58,8 @@ def centre_points(centre: str | int, reference: Reference) -> Tensor:
         extremes = [statistics.maximum[None].cpu(), statistics.minimum[None].cpu()]
         return median if centre == "median" else torch.cat([*extremes, median])
     moments = statistics.moments
+    if centre == "balanced":
+        return moments.means[moments.counts > 0].mean(dim=0)[None]
     if not isinstance(centre, int):
         return torch.where(moments.counts[:, None] > 0, moments.means, moments.mean)
     if centre >= len(moments.counts) or not bool(moments.counts[centre] > 0):

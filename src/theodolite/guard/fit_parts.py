@@ -90,7 +90,8 @@ def fit_parts(
         false_alarm_rate=false_alarm_rate,
         calibrated=calibrated,
     )
-    return FittedGuard(guard, whole.fitted_on, None if agreed is None else agreed.share, notes_on(agreed))
+    share = None if agreed is None else agreed.share
+    return FittedGuard(guard, whole.fitted_on, share, notes_on(guard, agreed))
 
 
 def _chosen(detector: Detector | str | None, whole: Part) -> Detector:

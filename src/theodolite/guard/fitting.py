@@ -112,7 +112,7 @@ def fit_guard(
         false_alarm_rate=false_alarm_rate,
     )
     fitted_on = len(known.fit) - (len(guard.calibration) if known.calibration is None else 0)
-    return FittedGuard(guard, fitted_on, None if agreed is None else agreed.share, notes_on(agreed))
+    return FittedGuard(guard, fitted_on, None if agreed is None else agreed.share, notes_on(guard, agreed))
 
 
 def open_known(
@@ -178,6 +178,9 @@ def agreed_labels(head: Head | None, data: Iterable[Batch], rows: int, *, force:
     return agreed
 
 
-def notes_on(agreed: Agreement | None) -> tuple[str, ...]:
-    """What the classifier's agreement with the labels may mean."""
-    return () if agreed is None or agreed.problem is None else (agreed.problem,)
+def notes_on(guard: Guard, agreed: Agreement | None) -> tuple[str, ...]:
+    """What the classifier's agreement with the labels may mean, and what to know of the score."""
+    detector, head = guard.detector, guard.detector.head
+    caution = None if head is None else type(detector).caution(detector.options(), head.classes)
+    problem = None if agreed is None else agreed.problem
+    return tuple(note for note in (problem, caution) if note is not None)

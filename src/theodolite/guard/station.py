@@ -81,13 +81,14 @@ def _of_ora(ora: ORA, head: Head) -> Station:
         return Station(boundaries, None, metric, None, missing=f"{missing}: the triangle is left out")
     named = {
         "mean": ID_MEAN,
+        "balanced": "the mean of the class means",
         "predicted": "the mean of the predicted class",
         "target": "the mean of the class across",
     }
     centre = named.get(str(ora.centre), f"the element-wise {ora.centre} of the ID features")
     if isinstance(ora.centre, int):
         centre = f"the mean of class {ora.centre}"
-    return Station(ora._boundaries, ora._stations, metric, centre, decides=ora.aggregate == "max")
+    return Station(ora._boundaries, ora._stations, metric, centre, decides=ora.decided_by_one)
 
 
 def _own_mean(detector: Detector) -> Tensor | None:

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import published
-from ..benchmarks.extraction import Extraction
-from ..benchmarks.protocols import Protocol, ProtocolSet, find_protocol, protocol
+from ..benchmarks.protocols import find_protocol, protocol
 from ..benchmarks.runner import run
 from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec, Option, Settings, parse_spec
-from ..features.settings import Running
-from ..models import find_backbone, weights_present
 from ._figure_registry import paper_figures
 from .experiments import Context, Experiment, Produced, experiments
+from .presence import Pair, missing_of, paper_subject, runs
 from .studies import RunStudy
 
 # Tables whose question an experiment on the data at hand asks; of the others, every score at hand.
@@ -51,31 +49,17 @@ class Item:
     name: str
     title: str
     label: str | None
-    pairs: tuple[tuple[str, str], ...]
+    pairs: tuple[Pair, ...]
     stand_ins: tuple[str, ...]
+    figure: bool = False
 
     def missing(self, root: Path | None) -> list[str]:
         """Data sets and checkpoints that are not here, each once."""
-        wanted = dict.fromkeys(name for name, _ in self.pairs)
-        lines = [
-            f"{part.dataset} ({part.split}): {found.detail}"
-            for name in wanted
-            for part in protocol(name).sets
-            if (found := part.locate(root)) is not None and not found.present
-        ]
-        return list(dict.fromkeys(lines)) + [
-            f"checkpoint of {backbone}: {_checkpoint(backbone)}"
-            for backbone in dict.fromkeys(backbone for _, backbone in self.pairs)
-            if not _here(backbone)
-        ]
+        return missing_of(self.pairs, root)
 
-    def runnable(self, root: Path | None) -> list[tuple[str, str]]:
-        """The (protocol, backbone) pairs whose ID data, some OOD set and checkpoint are all here."""
-        return [
-            (name, backbone)
-            for name, backbone in self.pairs
-            if _here(backbone) and _id_and_some_ood(protocol(name), root)
-        ]
+    def runnable(self, root: Path | None) -> list[Pair]:
+        """The pairs whose ID data, some OOD set and checkpoint are all here."""
+        return [pair for pair in self.pairs if runs(pair, root)]
 
 
 def items() -> dict[str, Item]:
@@ -92,7 +76,7 @@ def items() -> dict[str, Item]:
         stand_ins = STAND_INS.get(name, _OTHERWISE)
         known[name] = Item(name, table.title, table.label, tuple(sorted(pairs)), stand_ins)
     for name, figure in paper_figures().items():
-        known[name] = Item(name, figure.title, name, (), figure.stand_ins)
+        known[name] = Item(name, figure.title, name, figure.pairs, figure.stand_ins, figure=True)
     return known
 
 
@@ -125,13 +109,10 @@ def run_item(item: Item, context: Context) -> Produced:
     produced = {}
     pairs = item.runnable(context.root)
     for name in dict.fromkeys(name for name, _ in pairs):
-        chosen = protocol(name)
-        running = Running(channels_last=False)  # results are compared to the last digit
-        extraction = Extraction(chosen, context.cache, context.root, running, say=context.say)
-        subjects = [extraction.subject(_alias(backbone)) for where, backbone in pairs if where == name]
+        subjects = [paper_subject(pair, context) for pair in pairs if pair[0] == name]
         result = run(
             subjects,
-            table_specs(item.name, name, chosen.settings),
+            table_specs(item.name, name, protocol(name).settings),
             title=f"{item.title} ({name})",
             command=f"theodolite reproduce {item.name}",
             ensemble=item.name.startswith("ensemble") and len(subjects) > 1,
@@ -169,27 +150,3 @@ def _members(cell: published.PublishedCell) -> list[str]:
     members = cell.options.get("ensemble", (cell.backbone,))
     assert isinstance(members, tuple)
     return [member for member in members if member is not None and member not in _NO_BACKBONES]
-
-
-def _id_and_some_ood(chosen: Protocol, root: Path | None) -> bool:
-    def present(part: ProtocolSet) -> bool:
-        found = part.locate(root)
-        return found is not None and found.present
-
-    return present(chosen.fit) and present(chosen.test) and any(present(part) for part in chosen.ood)
-
-
-def _here(backbone: str) -> bool:
-    card = find_backbone(backbone)
-    return card is not None and weights_present(card.spec)
-
-
-def _checkpoint(backbone: str) -> str:
-    card = find_backbone(backbone)
-    return "no public checkpoint is known" if card is None else f"{card.spec} is not on this machine"
-
-
-def _alias(backbone: str) -> str:
-    """The name by which the model of a backbone is loaded."""
-    card = find_backbone(backbone)
-    return backbone if card is None else card.alias

@@ -5,23 +5,26 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 FEATURES = 84
-_BATCH = 64
 
 
 class LeNet5(nn.Module):
-    """28×28 grey images in, ``classes`` logits out; ``body`` gives the features, ``head`` is linear."""
+    """28×28 grey images in, ``classes`` logits out; ``body`` gives the features, ``head`` is linear.
 
-    def __init__(self, classes: int) -> None:
+    ``padding`` of 2 makes them the 32×32 of the original network; the ORA authors' program has none.
+    """
+
+    def __init__(self, classes: int, *, padding: int = 2) -> None:
         super().__init__()
+        side = (padding + 8) // 2
         self.body = nn.Sequential(
-            nn.Conv2d(1, 6, kernel_size=5, padding=2),
+            nn.Conv2d(1, 6, kernel_size=5, padding=padding),
             nn.Tanh(),
             nn.AvgPool2d(2),
             nn.Conv2d(6, 16, kernel_size=5),
             nn.Tanh(),
             nn.AvgPool2d(2),
             nn.Flatten(),
-            nn.Linear(400, 120),
+            nn.Linear(16 * side * side, 120),
             nn.Tanh(),
             nn.Linear(120, FEATURES),
             nn.Tanh(),

@@ -5,8 +5,8 @@ Importing this package enters them all in the registry, in the order they are li
 
 from ._registry import Context, Experiment, Need, Produced, experiment, experiments
 
-from . import angles, class_alarms, confirmation, false_alarms  # isort: skip
-from . import feature_folders, literature, merging, mnist, monitor, recommendation  # isort: skip
+from . import angles, class_alarms, class_count, confirmation, false_alarms, upstream  # isort: skip
+from . import feature_folders, literature, merging, mnist, mnist_recipe, monitor, recommendation  # isort: skip
 
 __all__ = [
     "Context",
@@ -15,6 +15,7 @@ __all__ = [
     "Produced",
     "angles",
     "class_alarms",
+    "class_count",
     "confirmation",
     "experiment",
     "experiments",
@@ -23,6 +24,8 @@ __all__ = [
     "literature",
     "merging",
     "mnist",
+    "mnist_recipe",
     "monitor",
     "recommendation",
+    "upstream",
 ]

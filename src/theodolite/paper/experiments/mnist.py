@@ -140,13 +140,17 @@ def distances(context: Context, subject: Subject) -> Distances:
 
 
 def _row(title: str, scores: FloatArray, ood: str | None) -> Row:
-    published = {
+    values = {name: round(float(statistic(scores)), 6) for name, statistic in STATISTICS.items()}
+    return Row(title, len(scores), **values, published=published_distances(ood))
+
+
+def published_distances(ood: str | None) -> dict[str, str]:
+    """The paper's figures of an OOD set, or of MNIST itself, by their statistic."""
+    return {
         cell.metric.removeprefix("distance-"): cell.printed
         for cell in load_table("mnist-distances").cells()
         if cell.ood == ood
     }
-    values = {name: round(float(statistic(scores)), 6) for name, statistic in STATISTICS.items()}
-    return Row(title, len(scores), **values, published=published)
 
 
 def lenet_subject(context: Context) -> Subject:
