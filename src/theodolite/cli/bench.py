@@ -108,7 +108,6 @@ def bench(
         say(console, f"left out: {line}", "yellow")
     for line in [*result.notes, *result.cautions]:
         say(console, line, "yellow", title="note: ")
-        say(console, line, "yellow", title="note: ")
     files = write_files(result, output)
     say(console, f"results in {', '.join(str(path) for path in files)}")
     for page in write_pages(result, output):
