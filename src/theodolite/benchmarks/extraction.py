@@ -22,6 +22,7 @@ from ..models import LoadedModel, list_models, load_model
 from ..models.registry import canonical_spec
 from .feature_folder import About, read_head, write_about
 from .feature_sets import FIT, TEST, FeatureSet, StoreSet
+from .full_spectrum import with_shifted
 from .protocols import Protocol, ProtocolSet
 from .subject import Subject
 
@@ -118,17 +119,19 @@ class Extraction:
         sets: Mapping[str, FeatureSet],
         missing: Mapping[str, str],
     ) -> Subject:
-        for part in (FIT, TEST):
-            if part in missing:
+        for part in (self.protocol.fit, *self.protocol.known):
+            if part.name in missing:
+                spectrum = ", full-spectrum" if self.protocol.full_spectrum else ""
                 raise InputError(
-                    f"{name} cannot run on {self.protocol.name}: {part} is missing, {missing[part]}"
+                    f"{name} cannot run on {self.protocol.name}{spectrum}: {part.name} is missing, "
+                    f"{missing[part.name]}"
                 )
         outliers = {part.name: sets[part.name] for part in self.protocol.ood if part.name in sets}
         if not outliers:
             lines = "; ".join(f"{part}: {why}" for part, why in missing.items())
             raise InputError(f"{name} cannot run on {self.protocol.name}: no OOD set is present ({lines})")
         write_about(folder, About(name, self.protocol.name, backbone))
-        return Subject(
+        subject = Subject(
             name,
             read_head(folder),
             sets[FIT],
@@ -138,7 +141,10 @@ class Extraction:
             self.protocol.name,
             missing,
             folder,
+            self.protocol.groups,
         )
+        shifted = self.protocol.shifted if self.protocol.full_spectrum else ()
+        return with_shifted(subject, {part.name: sets[part.name] for part in shifted}) if shifted else subject
 
     def _why(self, part: ProtocolSet) -> str:
         found = part.locate(self.root)

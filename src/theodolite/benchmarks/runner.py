@@ -12,7 +12,7 @@ from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation
 from .cells import Cell
-from .compare import published_beside, published_ensemble
+from .compare import leaderboard_beside, published_beside, published_ensemble
 from .ensemble import ensemble_name, ensemble_scores
 from .feature_sets import TEST
 from .measure import Intervals, detector_facts, measured_cells, subject_facts
@@ -96,7 +96,7 @@ def run(
 def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: Highlight | None) -> None:
     subject, scores = scorer.subject, scorer.run()
     out.scores[subject.name] = scores
-    out.subjects[subject.name] = subject_facts(subject)
+    out.subjects[subject.name] = subject_facts(subject, leaderboard_beside(subject))
     out.seconds[subject.name] = Seconds(
         round(scores.fit_seconds, 3),
         {label: round(spent, 3) for label, spent in scores.seconds.items()},
@@ -111,7 +111,7 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
     for spec in scorer.specs:
         if spec.label in found.metrics:
             beside = partial(published_beside, subject, spec)
-            out.cells += measured_cells(subject.name, spec.label, found, beside, intervals)
+            out.cells += measured_cells(subject.name, spec.label, found, beside, intervals, subject.groups)
     if highlight is not None:
         out.telling[subject.name] = find_telling(scorer, found, highlight.label, highlight.picture)
 
@@ -121,9 +121,11 @@ def _enter_ensemble(
 ) -> None:
     summed = ensemble_scores(subjects, [out.scores[subject.name].values for subject in subjects])
     name = ensemble_name(subjects)
+    # Means of the same name over other sets are not the same figure.
+    groups = subjects[0].groups if all(one.groups == subjects[0].groups for one in subjects) else {}
     found = Evaluation.of(summed, known=TEST)
     out.evaluations[name] = found
     for spec in specs:
         if spec.label in found.metrics:
             beside = partial(published_ensemble, subjects, spec)
-            out.cells += measured_cells(name, spec.label, found, beside, intervals)
+            out.cells += measured_cells(name, spec.label, found, beside, intervals, groups)

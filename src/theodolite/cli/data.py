@@ -14,6 +14,7 @@ from ._console import clean, say, screen
 if TYPE_CHECKING:
     from ..benchmarks.locate import Located
 
+_MANY = 2
 _STYLES = {"present": "green", "missing": "dim", "wrong": "bold red"}
 
 
@@ -62,13 +63,28 @@ def located_table(found: list[Located]) -> Table:
     table.add_column("samples", justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
     table.add_column("found; how to get it", overflow="fold")
-    for entry in found:
+    for entry, splits in _shown(found):
         detail = entry.detail if entry.present else f"{entry.detail}. Get it: {entry.dataset.obtain}"
+        count = entry.split.count if splits == 1 else None
         table.add_row(
             entry.dataset.name,
-            entry.split_name,
-            f"{entry.split.count:,}",
+            entry.split_name if splits == 1 else f"all {splits}",
+            "" if count is None else f"{count:,}",
             Text(entry.state, style=_STYLES[entry.state]),
             Text(clean(detail)),
         )
     return table
+
+
+def _shown(found: list[Located]) -> list[tuple[Located, int]]:
+    """What has a line, and for how many splits: one for a data set of many splits that is wholly missing."""
+    by_name: dict[str, list[Located]] = {}
+    for entry in found:
+        by_name.setdefault(entry.dataset.name, []).append(entry)
+    shown: list[tuple[Located, int]] = []
+    for entries in by_name.values():
+        if len(entries) > _MANY and all(entry.state == "missing" and entry.path is None for entry in entries):
+            shown.append((entries[0], len(entries)))
+        else:
+            shown += [(entry, 1) for entry in entries]
+    return shown
