@@ -7,13 +7,14 @@ again from there without the pictures (``theodolite bench features:FOLDER``).
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from ..core.errors import InputError
+from ..core.errors import InputError, TheodoliteWarning
 from ..core.files import slug
 from ..features.extraction import fill_store
 from ..features.settings import ExtractionSettings, Running
@@ -72,7 +73,7 @@ class Extraction:
         missing: dict[str, str] = {}
         loaded: LoadedModel | None = None
         for part in self.protocol.sets:
-            source = part.open(self.root)
+            source = part.open(self.root, note=_warn)
             if source is None and part.dataset is None:
                 raise InputError(f"{part.name}: {part.path} does not exist (looked from {Path.cwd()})")
             if source is None:
@@ -157,6 +158,10 @@ def backbone_of(spec: str) -> str | None:
     """The paper's name for a model, where it has one."""
     wanted = canonical_spec(spec)
     return next((card.backbone for card in list_models() if canonical_spec(card.spec) == wanted), None)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, TheodoliteWarning, stacklevel=2)
 
 
 def _require_features_of(loaded: LoadedModel, sets: Mapping[str, FeatureSet]) -> None:

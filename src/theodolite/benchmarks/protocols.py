@@ -6,13 +6,12 @@ needs no record, see `own_protocol`.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..core.addresses import require_named
-from ..core.errors import InputError, TheodoliteWarning
+from ..core.errors import InputError
 from ..data import ImageSource, open_source
 from ..detectors.spec import Settings
 from .datasets import dataset
@@ -52,8 +51,11 @@ class ProtocolSet:
             return None
         return locate(self.dataset, self.split, root, verify=verify, own=self.own)
 
-    def open(self, root: Path | None) -> ImageSource | None:
-        """The pictures, or None where they are absent. Pictures that are there but wrong are refused."""
+    def open(self, root: Path | None, *, note: Callable[[str], None] = lambda _: None) -> ImageSource | None:
+        """The pictures, or None where they are absent. Pictures that are there but wrong are refused.
+
+        ``note`` is told of a list that is not the original, where that is allowed.
+        """
         if self.dataset is None:
             assert self.path is not None
             return open_source(str(self.path), kind=self.kind) if _exists(self.path) else None
@@ -61,7 +63,7 @@ class ProtocolSet:
         if found.state == "missing":
             return None
         if found.own_list:
-            warnings.warn(f"{self.name}: {found.detail}", TheodoliteWarning, stacklevel=2)
+            note(f"{self.name}: {found.detail}")
         return found.open()
 
 

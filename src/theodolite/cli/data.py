@@ -48,6 +48,8 @@ def data(
             for part in protocol.sets
             if part.dataset is not None and states[part.dataset, part.split] != "present"
         ]
+        if len(absent) == len(protocol.sets) and {part.dataset for part in protocol.sets} == {protocol.name}:
+            absent = [f"all of its {len(absent)} lists and their pictures"]
         verdict = f"needs {', '.join(absent)}" if absent else "everything is here"
         say(console, verdict, "bold", title=f"{protocol.name}: ")
     wrong = [entry for entry in found if entry.state == "wrong"]
@@ -56,15 +58,19 @@ def data(
 
 
 def located_table(found: list[Located]) -> Table:
-    """One row a split, with what was found and, unless it is there, where to get it."""
+    """One row a split, with what was found and, unless it is there, where to get it: once a data set."""
     table = Table(show_lines=False)
     table.add_column("data set", no_wrap=True)
     table.add_column("split", no_wrap=True)
     table.add_column("samples", justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
     table.add_column("found; how to get it", overflow="fold")
+    told: set[str] = set()
     for entry, splits in _shown(found):
-        detail = entry.detail if entry.present else f"{entry.detail}. Get it: {entry.dataset.obtain}"
+        again = entry.present or entry.dataset.name in told
+        detail = entry.detail if again else f"{entry.detail}. Get it: {entry.dataset.obtain}"
+        if not entry.present:
+            told.add(entry.dataset.name)
         count = entry.split.count if splits == 1 else None
         table.add_row(
             entry.dataset.name,
