@@ -301,14 +301,16 @@ def test_full_spectrum_needs_every_shifted_set(root: Path, tmp_path: Path) -> No
 # ---------------------------------------------------------------------- feature folders and leaderboards
 
 
-def make_features(folder: Path, counts: Mapping[str, int], about: Mapping[str, str]) -> Path:
-    """Features of width 4 around three class means, OOD sets around the origin."""
+def make_features(
+    folder: Path, counts: Mapping[str, int], about: Mapping[str, str], classes: int = 10
+) -> Path:
+    """Features of width 4 around class means, OOD sets around the origin."""
     rng = torch.Generator().manual_seed(0)
     folder.mkdir(parents=True)
-    weight = torch.randn(3, 4, generator=rng)
-    save_file({"weight": weight, "bias": torch.zeros(3)}, folder / "head.safetensors")
+    weight = torch.randn(classes, 4, generator=rng)
+    save_file({"weight": weight, "bias": torch.zeros(classes)}, folder / "head.safetensors")
     for name, size in counts.items():
-        labels = torch.arange(size) % 3
+        labels = torch.arange(size) % classes
         known = name.startswith("id_") or name == "cifar10c"
         noise = torch.randn(size, 4, generator=rng)
         content = {"features": (noise + 2 * weight[labels] * known).half()}
@@ -348,6 +350,7 @@ def test_measured_rows_stand_among_the_published_ones(whole: Path, tmp_path: Pat
     assert place > 15, "it is shown all the same"
     hidden = len(others) + 2 - 15 - sum(found > 15 for found in (place, other))
     assert f"among 63 rows; {hidden} rows are not shown" in " ".join(done.out.split())
+    assert "other weights, by its accuracy" in line
     document = (tmp_path / "results.md").read_text(encoding="utf-8")
     assert "OpenOOD v1.5 leaderboard, CIFAR-10, with my-resnet18" in document
     assert f"| MSP (measured) | {place} | {near:.2f} |" in document
@@ -359,17 +362,18 @@ def test_measured_rows_stand_among_the_published_ones(whole: Path, tmp_path: Pat
 
 
 def test_figures_that_do_not_compare_are_not_placed(whole: Path, tmp_path: Path) -> None:
-    """A set that is short, lists of one's own, full-spectrum without such a table: no leaderboard."""
+    """A set that is short, lists of one's own, other classes, full-spectrum without such a table."""
     counts = of_protocol(protocol("openood-cifar10"))
-    for place, (change, about) in enumerate(
+    for place, (change, about, classes) in enumerate(
         (
-            ({"tin": 7_000}, "openood-cifar10"),
-            ({"id_test": 8_000}, "openood-cifar10"),
-            ({}, "openood-cifar10-own-lists"),
-            ({}, "openood-cifar100"),
+            ({"tin": 7_000}, "openood-cifar10", 10),
+            ({"id_test": 8_000}, "openood-cifar10", 10),
+            ({}, "openood-cifar10-own-lists", 10),
+            ({}, "openood-cifar100", 10),
+            ({}, "openood-cifar10", 11),
         )
     ):
-        folder = make_features(tmp_path / str(place), counts | change, {"protocol": about})
+        folder = make_features(tmp_path / str(place), counts | change, {"protocol": about}, classes)
         result = run_bench([from_folder(folder)], parse_specs(["msp"]), title="t", command="c")
         assert result.subjects[str(place)].board is None, (change, about)
     subject = from_folder(whole, full_spectrum=True)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from command_server import run
+from theodolite.benchmarks import result_of_scores
+from theodolite.benchmarks.result import SubjectFacts
 from theodolite.published import load_leaderboard
 from theodolite.report.tables.leaderboard import (
     Standing,
     architecture_of,
+    leaderboard_of,
     leaderboard_table,
     ranked,
     standings,
@@ -117,6 +122,25 @@ def test_mistakes_are_one_paragraph(arguments: tuple[str, ...], word: str) -> No
 )
 def test_an_architecture_is_read_from_a_name(model: str, found: str | None) -> None:
     assert architecture_of(model, load_leaderboard("imagenet1k")) == found
+
+
+def test_a_measured_row_says_what_sets_it_apart() -> None:
+    board = load_leaderboard("imagenet1k")
+    facts = SubjectFacts("resnet50", 1000, 4, 76.3, {}, {}, board="imagenet1k")
+    for name, accuracy, remark in (
+        ("torchvision:resnet50", 76.3, ""),
+        ("torchvision:resnet50", 80.9, "other weights, by its accuracy"),
+        ("torchvision:resnet50", None, "accuracy not known: perhaps other weights"),
+        ("timm:eva02", 88.0, "another architecture than the leaderboard's"),
+    ):
+        scores = {"id": np.arange(9.0), "a": np.arange(5.0), "b": np.arange(4.0)}
+        groups = {"near": ["a"], "far": ["b"]}
+        made = result_of_scores({"ORA": scores}, known="id", title="t", subject=name, groups=groups)
+        table = leaderboard_of(replace(made, subjects={name: replace(facts, accuracy=accuracy)}), name)
+        assert table is not None
+        assert dict(table.rows)["ORA (measured)"][-1].text == remark
+        assert len(table.rows) == 1 + (len(board.rows) if "another" in remark else 52)
+        assert leaderboard_of(made, name) is None, "without facts nothing is known to compare"
 
 
 def test_equal_rows_share_a_place_and_measured_ones_are_always_shown() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..detectors.spec import DetectorSpec
-from ..published import Options, find_leaderboard, lookup
+from ..published import Options, find_leaderboard, load_leaderboard, lookup
 from .cells import PublishedValue
 from .datasets import dataset
 from .feature_sets import AVERAGE, TEST
@@ -40,7 +40,10 @@ def published_ensemble(
 
 
 def leaderboard_beside(subject: Subject) -> str | None:
-    """The leaderboard whose figures compare with a subject's: all sets are here, with all their samples."""
+    """The leaderboard whose figures compare with a subject's.
+
+    All sets are here, with all their samples, and the model tells as many classes apart.
+    """
     known = find_protocol(subject.protocol)
     if known is None or (subject.shifted and set(subject.shifted) != {part.name for part in known.shifted}):
         return None
@@ -52,7 +55,8 @@ def leaderboard_beside(subject: Subject) -> str | None:
     judged = (known.test, *known.ood, *(known.shifted if subject.shifted else ()))
     if not all(_as_many(part, counts.get(part.name)) for part in judged):
         return None
-    return find_leaderboard(known.name, full_spectrum=bool(subject.shifted))
+    board = find_leaderboard(known.name, full_spectrum=bool(subject.shifted))
+    return board if board is not None and load_leaderboard(board).classes == subject.head.classes else None
 
 
 def _comparable(subject: Subject, spec: DetectorSpec, ood: str) -> bool:

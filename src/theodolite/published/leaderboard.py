@@ -90,11 +90,15 @@ class BoardCaveat:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """One table. ``protocol`` is ours of the same data; ``full_spectrum`` counts shifted ID data as ID."""
+    """One table. ``protocol`` is ours of the same data; ``full_spectrum`` counts shifted ID data as ID.
+
+    ``classes`` are those that the networks tell apart.
+    """
 
     name: str
     title: str
     protocol: str
+    classes: int
     full_spectrum: bool
     rows: tuple[BoardRow, ...]
     caveats: tuple[BoardCaveat, ...]
@@ -127,6 +131,7 @@ class SetFigures:
 class _Board:
     title: str
     protocol: str
+    classes: int
     full_spectrum: bool = False
 
 
@@ -174,6 +179,7 @@ def load_leaderboard(name: str) -> Leaderboard:
         name,
         board.title,
         board.protocol,
+        board.classes,
         board.full_spectrum,
         tuple(_row(row) for row in _lines(f"{name}.csv")),
         tuple(caveat for caveat in about.caveats if not caveat.boards or name in caveat.boards),

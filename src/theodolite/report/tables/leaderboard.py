@@ -23,6 +23,8 @@ HEADER = ("score", "place", NEAR, FAR, ACCURACY, "training", "architecture", "re
 MEASURED = "measured"
 _TEXTS = 3
 _METRIC = "auroc"
+# Points of accuracy by which the same weights may differ, for reasons of reading and resizing pictures.
+_SAME_WEIGHTS = 0.5
 _ANOTHER = "another architecture than the leaderboard's"
 # How the names of models spell the architectures of the leaderboard, as words of their own.
 _ARCHITECTURES = {
@@ -137,7 +139,7 @@ def leaderboard_of(result: RunResult, subject: str, *, top: int | None = None) -
             None if facts.accuracy is None else printed(facts.accuracy),
             subject,
             found or "",
-            "" if found is not None else _ANOTHER,
+            _remark(found, facts.accuracy, board),
             measured=True,
         )
         for detector in result.detector_names(subject)
@@ -163,6 +165,17 @@ def architecture_of(model: str, board: Leaderboard) -> str | None:
         if re.search(rf"(?<![a-z0-9]){pattern}(?![a-z0-9])", name)
     ]
     return found[0] if len(found) == 1 and found[0] in board.architectures else None
+
+
+def _remark(architecture: str | None, accuracy: float | None, board: Leaderboard) -> str:
+    """What sets a measured row apart from those it stands among."""
+    if architecture is None:
+        return _ANOTHER
+    if accuracy is None:
+        return "accuracy not known: perhaps other weights"
+    same = [row.accuracy for row in board.rows if row.architecture == architecture and row.accuracy]
+    near = any(abs(accuracy - figure.value) <= _SAME_WEIGHTS for figure in same)
+    return "" if near else "other weights, by its accuracy"
 
 
 def _published(board: Leaderboard, row: BoardRow) -> Standing:
