@@ -232,6 +232,8 @@ def test_near_and_far_are_means_over_their_sets_in_every_view(plain: Path) -> No
         assert "near" in text
         assert near in text, name
     assert json.loads((plain / "results.json").read_text())["protocol"] == "openood-cifar10-own-lists"
+    page = (plain / "report.html").read_text(encoding="utf-8")
+    assert "far is the mean over mnist, svhn, texture, places365." in page
 
 
 def test_a_group_that_lacks_a_set_has_no_mean_and_that_is_said(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from command_server import run
 from theodolite.benchmarks import result_of_scores
 from theodolite.benchmarks.result import SubjectFacts
 from theodolite.published import load_leaderboard
+from theodolite.report.tables import markdown
 from theodolite.report.tables.leaderboard import (
     Standing,
     architecture_of,
@@ -131,6 +132,7 @@ def test_a_measured_row_says_what_sets_it_apart() -> None:
         ("torchvision:resnet50", 76.3, ""),
         ("torchvision:resnet50", 80.9, "other weights, by its accuracy"),
         ("torchvision:resnet50", None, "accuracy not known: perhaps other weights"),
+        ("a | b <i> `c`", 88.0, "another architecture than the leaderboard's"),
         ("timm:eva02", 88.0, "another architecture than the leaderboard's"),
     ):
         scores = {"id": np.arange(9.0), "a": np.arange(5.0), "b": np.arange(4.0)}
@@ -139,6 +141,7 @@ def test_a_measured_row_says_what_sets_it_apart() -> None:
         table = leaderboard_of(replace(made, subjects={name: replace(facts, accuracy=accuracy)}), name)
         assert table is not None
         assert dict(table.rows)["ORA (measured)"][-1].text == remark
+        assert {len(line.split("|")) for line in markdown(table)} == {10}, "no name makes another cell"
         assert len(table.rows) == 1 + (len(board.rows) if "another" in remark else 52)
         assert leaderboard_of(made, name) is None, "without facts nothing is known to compare"
 

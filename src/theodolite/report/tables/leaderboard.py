@@ -21,6 +21,8 @@ ACCURACY = "accuracy"
 SORTS = (NEAR, FAR, ACCURACY)
 HEADER = ("score", "place", NEAR, FAR, ACCURACY, "training", "architecture", "remark")
 MEASURED = "measured"
+# In the place of a training: what a model is called stands in the title, and may be anything.
+_HERE = "measured here"
 _TEXTS = 3
 _METRIC = "auroc"
 # Points of accuracy by which the same weights may differ, for reasons of reading and resizing pictures.
@@ -137,7 +139,7 @@ def leaderboard_of(result: RunResult, subject: str, *, top: int | None = None) -
             printed(result.cell(subject, detector, NEAR, _METRIC).value),
             printed(result.cell(subject, detector, FAR, _METRIC).value),
             None if facts.accuracy is None else printed(facts.accuracy),
-            subject,
+            _HERE,
             found or "",
             _remark(found, facts.accuracy, board),
             measured=True,
