@@ -125,7 +125,7 @@ def _ungrouped(content: Mapping[str, JsonValue], where: str) -> list[Cell]:
             group.samples,
             Bounds(*group.intervals[metric]) if metric in group.intervals else None,
             group.published.get(metric, ()),
-            group.over,
+            over=group.over,
         )
         for metric, value in values.items()
     ]

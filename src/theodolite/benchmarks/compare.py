@@ -8,7 +8,7 @@ from ..detectors.spec import DetectorSpec
 from ..published import Options, find_leaderboard, load_leaderboard, lookup
 from .cells import PublishedValue
 from .datasets import dataset
-from .feature_sets import AVERAGE, TEST
+from .feature_sets import AVERAGE, TEST, FeatureSet
 from .protocols import ProtocolSet, find_protocol
 from .subject import Subject
 
@@ -69,8 +69,11 @@ def _comparable(subject: Subject, spec: DetectorSpec, ood: str) -> bool:
         return False
     sets = [part for part in known.ood if ood in (part.name, AVERAGE)]
     rows = {TEST: subject.test, **subject.ood}
-    counts = {name: len(found) for name, found in rows.items()}
-    return all(_as_many(part, counts.get(part.name)) for part in (known.test, *sets))
+    return all(_whole(part, rows.get(part.name)) for part in (known.test, *sets))
+
+
+def _whole(part: ProtocolSet, rows: FeatureSet | None) -> bool:
+    return _as_many(part, None if rows is None else len(rows))
 
 
 def _as_many(part: ProtocolSet, rows: int | None) -> bool:

@@ -93,7 +93,7 @@ def measured_cells(
             None,
             intervals.of(metric.name, known, *(strange[part] for part in sets)) if metric.tabled else None,
             beside(name, metric.name) if metric.tabled else (),
-            sets if name in whole else (),
+            over=sets if name in whole else (),
         )
         for name, sets in {**whole, AVERAGE: tuple(strange)}.items()
         for metric in list_metrics()
