@@ -37,7 +37,10 @@ def write_digits(root: Path, name: str, count: int) -> np.ndarray:
 
 
 def test_every_set_of_a_protocol_is_a_data_set_with_that_split() -> None:
-    assert [known.name for known in list_protocols()] == ["cifar10", "imagenet", "near-ood", "mnist"]
+    names = [known.name for known in list_protocols()]
+    assert names[:4] == ["cifar10", "imagenet", "near-ood", "mnist"]
+    openood = ("cifar10", "cifar100", "imagenet200", "imagenet1k")
+    assert names[4:] == [f"openood-{name}" for name in openood]
     for known in list_protocols():
         for part in known.sets:
             assert part.dataset is not None
@@ -64,7 +67,7 @@ def test_counts_of_the_data_sets() -> None:
     assert counts["imagenet", "test"] == 50_000
     assert counts["imagenet", "train"] == 1_281_167
     assert (counts["ninco", "test"], counts["ssb-hard", "test"]) == (5_879, 49_000)
-    assert len(list_datasets()) == 15
+    assert len(list_datasets()) == 19
     assert all(entry.obtain for entry in list_datasets())
 
 

@@ -115,6 +115,7 @@ GOOD = (
     ("probe", "store", "-o", "out", "--epochs", "1"),
     ("bench", "features:features", "--detector", "msp", "-o", "out"),
     ("reproduce", "aggregation", "--root", "empty", "-o", "out"),
+    ("leaderboard", "imagenet1k", "--arch", "resnet50", "--sort", "far", "--top", "3"),
     ("data", "--root", "empty"),
     ("models",),
     ("detectors",),

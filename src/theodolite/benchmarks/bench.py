@@ -23,6 +23,7 @@ from ..detectors.spec import parse_specs
 from ..features.settings import Running
 from .extraction import Extraction
 from .feature_folder import from_folder
+from .feature_sets import TEST
 from .measure import Intervals
 from .protocols import Protocol as BenchProtocol
 from .protocols import find_protocol
@@ -89,6 +90,7 @@ def bench(
     ensemble: bool | Sequence[str] = False,
     intervals: Intervals | None = None,
     highlight: str = HIGHLIGHT,
+    full_spectrum: bool = False,
     settings: BenchSettings | None = None,
 ) -> RunResult:
     """Measure scores on a protocol, next to the published values; what is kept on disk is not done again.
@@ -97,13 +99,15 @@ def bench(
     others may join it as models. ``detectors`` are specs such as ``knn?k=200``, all scores by default, and
     each again behind every one of ``shapings``. ``ensemble`` adds the models together, by the plain sum or
     by the rules it names (``["sum", "standardised", "p-values"]``). ``highlight`` is the score that chooses
-    the samples shown.
+    the samples shown. ``full_spectrum`` counts shifted ID data as ID, on protocols that have such.
     """
     settings = settings or BenchSettings()
     chosen = None if _is_folder(protocol) else _protocol(protocol)
+    if chosen is not None and full_spectrum:
+        chosen = chosen.as_full_spectrum()
     names = _models(protocol, models, settings.weights)
     parse = partial(parse_specs, detectors, shapings=shapings)
-    gatherer = _Gatherer(chosen, settings)
+    gatherer = _Gatherer(chosen, settings, full_spectrum=full_spectrum)
     if chosen is None:
         # Feature folders say themselves which protocol they belong to, and with it which settings.
         subjects = [gatherer.subject(name) for name in names]
@@ -116,8 +120,9 @@ def bench(
     return run(
         subjects,
         specs,
-        title=chosen.title if chosen is not None else ", ".join(subject.name for subject in subjects),
-        command=settings.command or _command(protocol, models, detectors, shapings, ensemble),
+        title=chosen.title if chosen is not None else _title(subjects),
+        command=settings.command
+        or _command(protocol, models, detectors, shapings, ensemble=ensemble, full_spectrum=full_spectrum),
         ensemble=ensemble,
         intervals=intervals,
         cache=settings.place / "scores",
@@ -129,15 +134,18 @@ def bench(
 class _Gatherer:
     """Opens feature folders, and extracts the features of models."""
 
-    def __init__(self, protocol: BenchProtocol | None, settings: BenchSettings) -> None:
+    def __init__(
+        self, protocol: BenchProtocol | None, settings: BenchSettings, *, full_spectrum: bool = False
+    ) -> None:
         self.protocol = protocol
+        self.full_spectrum = full_spectrum or (protocol is not None and protocol.full_spectrum)
         self.settings = settings
         self.root = data_root(settings.root)
         self._sources: dict[str, ImageSource | None] = {}
 
     def subject(self, name: str) -> Subject:
         if _is_folder(name):
-            return from_folder(name.removeprefix(FEATURES))
+            return from_folder(name.removeprefix(FEATURES), full_spectrum=self.full_spectrum)
         if self.protocol is None:
             raise InputError(
                 f"{name}: a feature folder can only be joined by others, --model features:FOLDER"
@@ -159,11 +167,22 @@ class _Gatherer:
         """The picture of a sample, where its data set is here; rows of a store without gaps are samples."""
         if self.protocol is None or self.settings.running.skip_unreadable:
             return None
-        if data_set not in self._sources:
-            part = next((part for part in self.protocol.sets if part.name == data_set), None)
-            self._sources[data_set] = None if part is None else part.open(self.root)
-        source = self._sources[data_set]
-        return None if source is None else upright(as_picture(source[row].image))
+        # Shifted ID data stand behind the held-out data, as their rows do.
+        named = [part for part in self.protocol.ood if part.name == data_set]
+        for part in self.protocol.known if data_set == TEST else named:
+            if part.name not in self._sources:
+                self._sources[part.name] = part.open(self.root)
+            source = self._sources[part.name]
+            if source is None or row < len(source):
+                return None if source is None else upright(as_picture(source[row].image))
+            row -= len(source)
+        return None
+
+
+def _title(subjects: Sequence[Subject]) -> str:
+    """Of feature folders their names."""
+    names = ", ".join(subject.name for subject in subjects)
+    return f"{names}, full-spectrum" if any(subject.shifted for subject in subjects) else names
 
 
 def _is_folder(name: str | BenchProtocol) -> bool:
@@ -190,11 +209,14 @@ def _command(
     models: Sequence[str],
     detectors: Sequence[str],
     shapings: Sequence[str],
+    *,
     ensemble: bool | Sequence[str],
+    full_spectrum: bool,
 ) -> str:
     """The command that does the same."""
     words = ["theodolite", "bench", protocol if isinstance(protocol, str) else protocol.name]
     for option, values in (("--model", models), ("--detector", detectors), ("--shaping", shapings)):
         words += [word for value in values for word in (option, value)]
     rules = [] if isinstance(ensemble, bool) else [word for rule in ensemble for word in ("--combine", rule)]
-    return shlex.join([*words, *(["--ensemble"] if ensemble is True else rules)])
+    flags = {"--ensemble": ensemble is True, "--full-spectrum": full_spectrum}
+    return shlex.join([*words, *rules, *(flag for flag, given in flags.items() if given)])

@@ -43,7 +43,8 @@ class PublishedValue:
 class Cell:
     """One measured number, in per cent: a metric of a detector on one OOD set, or their average.
 
-    ``samples`` are those of the OOD set, and None for an average.
+    ``samples`` are those of the OOD set, and None for an average. ``over`` names the sets that the mean of a
+    group is over; it is empty for the average over all of them.
     """
 
     subject: str
@@ -54,6 +55,7 @@ class Cell:
     samples: int | None = None
     interval: Bounds | None = None
     published: tuple[PublishedValue, ...] = ()
+    over: tuple[str, ...] = ()
 
     @property
     def doubtful(self) -> bool:
@@ -72,6 +74,7 @@ class _Group:
     samples: int | None = None
     intervals: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     published: Mapping[str, tuple[PublishedValue, ...]] = field(default_factory=dict)
+    over: tuple[str, ...] = ()
 
 
 def cells_to_json(cells: Sequence[Cell]) -> list[JsonValue]:
@@ -84,6 +87,8 @@ def cells_to_json(cells: Sequence[Cell]) -> list[JsonValue]:
         group: JsonObject = {"model": subject, "entry": detector, "ood": ood}
         if found[0].samples is not None:
             group["samples"] = found[0].samples
+        if found[0].over:
+            group["over"] = list(found[0].over)
         group |= {cell.metric: cell.value for cell in found}
         intervals = {cell.metric: list(cell.interval) for cell in found if cell.interval is not None}
         if intervals:
@@ -120,6 +125,7 @@ def _ungrouped(content: Mapping[str, JsonValue], where: str) -> list[Cell]:
             group.samples,
             Bounds(*group.intervals[metric]) if metric in group.intervals else None,
             group.published.get(metric, ()),
+            over=group.over,
         )
         for metric, value in values.items()
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..detectors.spec import DetectorSpec
-from ..published import Options, lookup
+from ..published import Options, find_leaderboard, load_leaderboard, lookup
 from .cells import PublishedValue
 from .datasets import dataset
 from .feature_sets import AVERAGE, TEST, FeatureSet
@@ -39,6 +39,26 @@ def published_ensemble(
     return _values(protocol, spec.name, ood, metric, {**spec.published_options(), "ensemble": backbones})
 
 
+def leaderboard_beside(subject: Subject) -> str | None:
+    """The leaderboard whose figures compare with a subject's.
+
+    All sets are here, with all their samples, and the model tells as many classes apart.
+    """
+    known = find_protocol(subject.protocol)
+    if known is None or (subject.shifted and set(subject.shifted) != {part.name for part in known.shifted}):
+        return None
+    counts = {
+        TEST: len(subject.test) - sum(subject.shifted.values()),
+        **subject.shifted,
+        **{name: len(rows) for name, rows in subject.ood.items()},
+    }
+    judged = (known.test, *known.ood, *(known.shifted if subject.shifted else ()))
+    if not all(_as_many(part, counts.get(part.name)) for part in judged):
+        return None
+    board = find_leaderboard(known.name, full_spectrum=bool(subject.shifted))
+    return board if board is not None and load_leaderboard(board).classes == subject.head.classes else None
+
+
 def _comparable(subject: Subject, spec: DetectorSpec, ood: str) -> bool:
     """A figure compares with the paper's on the paper's sets only, and an average over all of them.
 
@@ -53,11 +73,13 @@ def _comparable(subject: Subject, spec: DetectorSpec, ood: str) -> bool:
 
 
 def _whole(part: ProtocolSet, rows: FeatureSet | None) -> bool:
+    return _as_many(part, None if rows is None else len(rows))
+
+
+def _as_many(part: ProtocolSet, rows: int | None) -> bool:
     """Whether a set has the samples of its data set; some may have been unreadable."""
-    if rows is None or part.dataset is None:
-        return False
-    count = dataset(part.dataset).split(part.split).count
-    return abs(len(rows) - count) <= _MAY_LACK * count
+    count = None if part.dataset is None else dataset(part.dataset).split(part.split).count
+    return rows is not None and count is not None and abs(rows - count) <= _MAY_LACK * count
 
 
 def _values(

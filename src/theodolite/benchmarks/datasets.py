@@ -3,6 +3,7 @@
 A data set names its splits. A split lists the places below the data root where it is looked for, first match
 wins, with the number of samples that every published figure was measured on. ``listing`` is the sha256 over
 the listing of the samples, where we have seen the original; other content is refused under the same name.
+Of a list of pictures ``digest`` is what the sha256 of the list file itself begins with.
 One of your own joins them with `register_dataset`.
 """
 
@@ -15,12 +16,18 @@ from ..core.errors import InputError
 
 @dataclass(frozen=True)
 class Split:
-    """One part of a data set. ``kind`` is how to open it where that is not plain from the path."""
+    """One part of a data set. ``kind`` is how to open it where that is not plain from the path.
 
-    count: int
+    ``count`` is None where nobody has told us. The pictures of a list lie in the folder ``images``, which is
+    beside the folder of all lists.
+    """
+
+    count: int | None
     places: tuple[str, ...]
     kind: str | None = None
     listing: str | None = None
+    images: str | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True)

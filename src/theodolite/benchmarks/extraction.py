@@ -7,13 +7,14 @@ again from there without the pictures (``theodolite bench features:FOLDER``).
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from ..core.errors import InputError
+from ..core.errors import InputError, TheodoliteWarning
 from ..core.files import slug
 from ..features.extraction import fill_store
 from ..features.settings import ExtractionSettings, Running
@@ -22,6 +23,7 @@ from ..models import LoadedModel, list_models, load_model
 from ..models.registry import canonical_spec
 from .feature_folder import About, read_head, write_about
 from .feature_sets import FIT, TEST, FeatureSet, StoreSet
+from .full_spectrum import with_shifted
 from .protocols import Protocol, ProtocolSet
 from .subject import Subject
 
@@ -71,7 +73,7 @@ class Extraction:
         missing: dict[str, str] = {}
         loaded: LoadedModel | None = None
         for part in self.protocol.sets:
-            source = part.open(self.root)
+            source = part.open(self.root, note=_warn)
             if source is None and part.dataset is None:
                 raise InputError(f"{part.name}: {part.path} does not exist (looked from {Path.cwd()})")
             if source is None:
@@ -118,17 +120,19 @@ class Extraction:
         sets: Mapping[str, FeatureSet],
         missing: Mapping[str, str],
     ) -> Subject:
-        for part in (FIT, TEST):
-            if part in missing:
+        for part in (self.protocol.fit, *self.protocol.known):
+            if part.name in missing:
+                spectrum = ", full-spectrum" if self.protocol.full_spectrum else ""
                 raise InputError(
-                    f"{name} cannot run on {self.protocol.name}: {part} is missing, {missing[part]}"
+                    f"{name} cannot run on {self.protocol.name}{spectrum}: {part.name} is missing, "
+                    f"{missing[part.name]}"
                 )
         outliers = {part.name: sets[part.name] for part in self.protocol.ood if part.name in sets}
         if not outliers:
             lines = "; ".join(f"{part}: {why}" for part, why in missing.items())
             raise InputError(f"{name} cannot run on {self.protocol.name}: no OOD set is present ({lines})")
         write_about(folder, About(name, self.protocol.name, backbone))
-        return Subject(
+        subject = Subject(
             name,
             read_head(folder),
             sets[FIT],
@@ -138,7 +142,10 @@ class Extraction:
             self.protocol.name,
             missing,
             folder,
+            self.protocol.groups,
         )
+        shifted = self.protocol.shifted if self.protocol.full_spectrum else ()
+        return with_shifted(subject, {part.name: sets[part.name] for part in shifted}) if shifted else subject
 
     def _why(self, part: ProtocolSet) -> str:
         found = part.locate(self.root)
@@ -151,6 +158,10 @@ def backbone_of(spec: str) -> str | None:
     """The paper's name for a model, where it has one."""
     wanted = canonical_spec(spec)
     return next((card.backbone for card in list_models() if canonical_spec(card.spec) == wanted), None)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, TheodoliteWarning, stacklevel=2)
 
 
 def _require_features_of(loaded: LoadedModel, sets: Mapping[str, FeatureSet]) -> None:

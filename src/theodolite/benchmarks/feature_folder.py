@@ -21,7 +21,8 @@ from ..models import list_models
 from ..published import backbones
 from ..reference.head import Head
 from .feature_sets import AVERAGE, FIT, TEST, FileSet, StoreSet
-from .protocols import OWN, find_protocol, list_protocols
+from .full_spectrum import with_shifted
+from .protocols import OWN, Protocol, find_protocol, list_protocols
 from .subject import Subject
 
 HEAD, ABOUT = HEAD_OF_FOLDER, "about.json"
@@ -36,22 +37,27 @@ class About:
     backbone: str | None = None
 
 
-def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
-    """The subject in a feature folder."""
+def from_folder(folder: str | Path, *, name: str | None = None, full_spectrum: bool = False) -> Subject:
+    """The subject in a feature folder.
+
+    Of a protocol that has validation sets and shifted ID data these are no OOD sets; with ``full_spectrum``
+    the shifted data count as ID.
+    """
     require_named(folder)
     place = Path(folder).expanduser()
     if not place.is_dir():
         raise InputError(f"the feature folder {place} does not exist")
     fit, test = (_required(place, part) for part in (FIT, TEST))
-    names = outlier_names(place)
+    about = read_about(place)
+    known = find_protocol(about.protocol)
+    names = _outliers(place, known)
     if AVERAGE in names:
         raise InputError(f"{place}: an OOD set cannot be called {AVERAGE!r}, tables use that name")
     if not names:
         raise InputError(f"{place} holds no OOD set: put NAME.safetensors with features beside id_test")
     ood = {outliers: _required(place, outliers) for outliers in names}
-    about = read_about(place)
     _require_known(about, place)
-    return Subject(
+    subject = Subject(
         name or about.name or place.resolve().name,
         read_head(place),
         fit,
@@ -60,7 +66,27 @@ def from_folder(folder: str | Path, *, name: str | None = None) -> Subject:
         backbone=about.backbone,
         protocol=about.protocol,
         folder=place,
+        groups={} if known is None else known.groups,
     )
+    if not full_spectrum:
+        return subject
+    if known is None:
+        raise InputError(
+            f"{place}: full-spectrum counts shifted ID data as ID, and {ABOUT} names no protocol that says "
+            f"which sets those are"
+        )
+    parts = known.as_full_spectrum().shifted
+    return with_shifted(subject, {part.name: _required(place, part.name) for part in parts})
+
+
+def _outliers(folder: Path, known: Protocol | None) -> list[str]:
+    """The OOD sets of a feature folder; in the order of the protocol, then by their names."""
+    found = outlier_names(folder)
+    if known is None or not known.groups:
+        return found
+    order = {part.name: place for place, part in enumerate(known.ood)}
+    others = {part.name for part in (*known.shifted, *known.tuning)}
+    return sorted(set(found) - others, key=lambda name: (order.get(name, len(order)), name))
 
 
 def outlier_names(folder: Path) -> list[str]:

@@ -24,6 +24,8 @@ from ..features.store import FeatureStore
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
 # The sets of every subject: ID rows to fit on, held-out ID rows. An OOD set may have any name but these.
 FIT, TEST, AVERAGE = "id_fit", "id_test", "average"
+# Sets that a protocol may have for choosing settings: they are never judged.
+ID_VAL, OOD_VAL = "id_val", "ood_val"
 _BATCH_ROWS = 1024
 
 

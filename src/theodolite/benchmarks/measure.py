@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -57,8 +57,12 @@ def measured_cells(
     found: Evaluation,
     beside: Beside = lambda _ood, _metric: (),
     intervals: Intervals | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Cell]:
-    """The cells of one row: every metric on every OOD set, then their averages."""
+    """The cells of one row: every metric on every OOD set, then means over groups of them and over all.
+
+    A mean over a group is unweighted, and is made where all of its sets are there.
+    """
     intervals = intervals or Intervals()
     known, strange = found.id_scores[detector], found.ood_scores[detector]
     cells: list[Cell] = []
@@ -76,17 +80,22 @@ def measured_cells(
                     beside(ood, metric.name) if metric.tabled else (),
                 )
             )
+    whole = {name: tuple(sets) for name, sets in (groups or {}).items() if set(sets) <= set(strange)}
     averages = [
         Cell(
             subject,
             detector,
-            AVERAGE,
+            name,
             metric.name,
-            rounded(np.mean([cell.value for cell in cells if cell.metric == metric.name])),
+            rounded(
+                np.mean([cell.value for cell in cells if cell.metric == metric.name and cell.ood in sets])
+            ),
             None,
-            intervals.of(metric.name, known, *strange.values()) if metric.tabled else None,
-            beside(AVERAGE, metric.name) if metric.tabled else (),
+            intervals.of(metric.name, known, *(strange[part] for part in sets)) if metric.tabled else None,
+            beside(name, metric.name) if metric.tabled else (),
+            over=sets if name in whole else (),
         )
+        for name, sets in {**whole, AVERAGE: tuple(strange)}.items()
         for metric in list_metrics()
     ]
     return [*cells, *averages]
@@ -100,8 +109,12 @@ def result_of_scores(
     subject: str = "model",
     command: str = "",
     intervals: Intervals | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> RunResult:
-    """A result from scores of your own, by detector and set; the set called ``known`` is ID."""
+    """A result from scores of your own, by detector and set; the set called ``known`` is ID.
+
+    ``groups`` are means over some of the OOD sets, by name: ``{"near": ["cifar100", "tin"]}``.
+    """
     for detector, sets in scores.items():
         if known not in sets or AVERAGE in sets or len(sets) < 2:
             raise InputError(
@@ -110,6 +123,7 @@ def result_of_scores(
             )
     if len({frozenset(sets) for sets in scores.values()}) > 1:
         raise InputError("the detectors have scores of different sets: give each the same ones")
+    _require_groups(groups or {}, set(next(iter(scores.values()), {})) - {known})
     found = Evaluation.of(scores, known=known)
     return RunResult(
         title=title,
@@ -117,14 +131,27 @@ def result_of_scores(
         cells=tuple(
             cell
             for detector in found.metrics
-            for cell in measured_cells(subject, detector, found, intervals=intervals)
+            for cell in measured_cells(subject, detector, found, intervals=intervals, groups=groups)
         ),
         bootstrap=None if intervals is None else intervals.bootstrap,
         evaluations={subject: found},
     )
 
 
-def subject_facts(subject: Subject) -> SubjectFacts:
+def _require_groups(groups: Mapping[str, Sequence[str]], sets: set[str]) -> None:
+    for name, parts in groups.items():
+        absent = sorted(set(parts) - sets)
+        if absent or not parts:
+            raise InputError(
+                f"groups[{name!r}] is over {', '.join(parts) or 'no set'}, expected OOD sets that have "
+                f"scores: {', '.join(sorted(sets))}"
+            )
+        if name in sets or name == AVERAGE:
+            raise InputError(f"groups: a mean cannot be called {name!r}, which is the name of another column")
+
+
+def subject_facts(subject: Subject, board: str | None = None) -> SubjectFacts:
+    """What is known of a subject; ``board`` is the leaderboard that its figures stand beside."""
     accuracy = head_accuracy(subject.head, subject.test)
     return SubjectFacts(
         backbone=subject.backbone,
@@ -133,7 +160,9 @@ def subject_facts(subject: Subject) -> SubjectFacts:
         accuracy=None if accuracy is None else percent(accuracy),
         samples={name: len(rows) for name, rows in subject.sets.items()},
         digests=subject.digests,
-        missing=dict(subject.missing),
+        missing=subject.left_out,
+        shifted=dict(subject.shifted),
+        board=board,
     )
 
 

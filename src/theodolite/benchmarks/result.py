@@ -24,11 +24,17 @@ from .telling import TellingSample
 
 FORMAT = "theodolite-results/1"
 HIGHLIGHT = "ORA"
+# Entries of a subject that are written only where there is something to say.
+_RARE = ("shifted", "board")
 
 
 @dataclass(frozen=True)
 class SubjectFacts:
-    """What a model is, and which features of it were judged."""
+    """What a model is, and which features of it were judged.
+
+    ``shifted`` counts the samples of the ID data that are under a shift, by their set (full-spectrum);
+    ``board`` names the leaderboard that was measured on the same data.
+    """
 
     backbone: str | None
     classes: int
@@ -37,6 +43,14 @@ class SubjectFacts:
     samples: Mapping[str, int]
     digests: Mapping[str, str]
     missing: Mapping[str, str] = field(default_factory=dict)
+    shifted: Mapping[str, int] = field(default_factory=dict)
+    board: str | None = None
+
+    def to_json(self) -> JsonObject:
+        """As plain values; what only some protocols have is left out for the others."""
+        told = to_plain(self)
+        assert isinstance(told, dict)
+        return {key: value for key, value in told.items() if key not in _RARE or value}
 
 
 @dataclass(frozen=True)
@@ -131,6 +145,10 @@ class RunResult:
         cells = (cell for cell in self.cells if cell.subject == subject and cell.samples is not None)
         return list(dict.fromkeys(cell.ood for cell in cells))
 
+    def groups(self, subject: str) -> dict[str, tuple[str, ...]]:
+        """The means over some OOD sets that a subject has, such as near and far: what each is over."""
+        return {cell.ood: cell.over for cell in self.cells if cell.subject == subject and cell.over}
+
     def metrics(self, subject: str) -> list[Metric]:
         """The metrics that were measured, in the order they are shown."""
         found = {cell.metric for cell in self.cells if cell.subject == subject}
@@ -188,7 +206,7 @@ class RunResult:
         if self.bootstrap is not None:
             content["bootstrap"] = to_plain(self.bootstrap)
         content |= {
-            "models": to_plain(self.subjects),
+            "models": {name: facts.to_json() for name, facts in self.subjects.items()},
             "entries": {label: facts.to_json() for label, facts in self.detectors.items()},
             "cells": cells_to_json(self.cells),
             "refused": to_plain(self.refused),

@@ -13,7 +13,7 @@ from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation
 from ..guard.ensemble import SUM, check_combination
 from .cells import Cell
-from .compare import published_beside, published_ensemble
+from .compare import leaderboard_beside, published_beside, published_ensemble
 from .ensemble import ensemble_name, ensemble_scores, require_same_samples
 from .feature_sets import TEST
 from .measure import Intervals, detector_facts, measured_cells, subject_facts
@@ -103,7 +103,7 @@ def run(
 def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: Highlight | None) -> None:
     subject, scores = scorer.subject, scorer.run()
     out.scores[subject.name] = scores
-    out.subjects[subject.name] = subject_facts(subject)
+    out.subjects[subject.name] = subject_facts(subject, leaderboard_beside(subject))
     out.seconds[subject.name] = Seconds(
         round(scores.fit_seconds, 3),
         {label: round(spent, 3) for label, spent in scores.seconds.items()},
@@ -118,7 +118,7 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
     for spec in scorer.specs:
         if spec.label in found.metrics:
             beside = partial(published_beside, subject, spec)
-            out.cells += measured_cells(subject.name, spec.label, found, beside, intervals)
+            out.cells += measured_cells(subject.name, spec.label, found, beside, intervals, subject.groups)
     if highlight is not None:
         out.telling[subject.name] = find_telling(scorer, found, highlight.label, highlight.picture)
 
@@ -129,10 +129,12 @@ def _enter_ensemble(out: _Gathered, scorers: Sequence[Scorer], rule: str, interv
     labels = [label for label in members[0] if all(label in member for member in members)]
     known = None if rule == SUM else [scorer.known(labels) for scorer in scorers]
     name = ensemble_name(subjects, rule)
+    # Means of the same name over other sets are not the same figure.
+    groups = subjects[0].groups if all(one.groups == subjects[0].groups for one in subjects) else {}
     found = Evaluation.of(ensemble_scores(subjects, members, rule, known), known=TEST)
     out.evaluations[name] = found
     for spec in scorers[0].specs:
         if spec.label in found.metrics:
             beside = partial(published_ensemble, subjects, spec)
             published = beside if rule == SUM else lambda _ood, _metric: ()
-            out.cells += measured_cells(name, spec.label, found, published, intervals)
+            out.cells += measured_cells(name, spec.label, found, published, intervals, groups)

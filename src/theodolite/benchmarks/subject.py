@@ -17,7 +17,8 @@ class Subject:
     """The features of one model. ``missing`` says which sets were left out, and why.
 
     ``backbone`` and ``protocol`` are the names under which published tables know it, if they do; ``folder``
-    is where its features lie on disk, if they do.
+    is where its features lie on disk, if they do. ``groups`` are OOD sets that are averaged together, by the
+    name of the mean. ``shifted`` counts the rows of ``test`` that are ID data under a shift, by their set.
     """
 
     name: str
@@ -29,9 +30,11 @@ class Subject:
     protocol: str | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shifted: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        taken = sorted({FIT, TEST, AVERAGE} & set(self.ood))
+        taken = sorted({FIT, TEST, AVERAGE, *self.groups, *self.shifted} & set(self.ood))
         if taken:
             raise InputError(
                 f"{self.name}: an OOD set cannot be called {taken[0]!r}, which has a meaning of its own"
@@ -44,6 +47,21 @@ class Subject:
                     f"{self.name}, {name}: features have width {rows.width}, "
                     f"but the head expects {self.head.width}"
                 )
+
+    @property
+    def whole_groups(self) -> dict[str, tuple[str, ...]]:
+        """The groups all of whose sets are here: the mean over a part would be another figure."""
+        return {name: sets for name, sets in self.groups.items() if set(sets) <= set(self.ood)}
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """What has no figure and why: the sets that are missing, then the groups that lack one."""
+        partly = {
+            name: f"it is the mean over {', '.join(sets)}, and {', '.join(absent)} is not here"
+            for name, sets in self.groups.items()
+            if (absent := [part for part in sets if part not in self.ood])
+        }
+        return {**self.missing, **partly}
 
     @property
     def sets(self) -> dict[str, FeatureSet]:

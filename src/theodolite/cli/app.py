@@ -24,6 +24,7 @@ from .export import export
 from .extract import extract
 from .fit import fit
 from .inspect import inspect
+from .leaderboard import leaderboard
 from .models import models
 from .monitor import monitor
 from .probe import probe
@@ -35,7 +36,7 @@ from .serve import serve
 COMMANDS = (
     *(detectors, demo, models, extract, probe),
     *(collect, fit, combine, score, explain, export, serve, monitor, inspect),
-    *(data, bench, reproduce),
+    *(data, bench, leaderboard, reproduce),
 )
 
 # Of a path in an error: enough to recognise it.

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from ..benchmarks import Protocol
 
 _REPLICATES = 1000
+# Published rows of a leaderboard that are shown with the measured ones; the files have all.
+_SHOWN = 15
 
 
 def bench(
     protocol: Annotated[
         str | None,
-        typer.Argument(help="cifar10, imagenet, near-ood, mnist, features:FOLDER; or --id, --fit, --ood."),
+        typer.Argument(
+            help="cifar10, imagenet, near-ood, mnist, openood-cifar10, -cifar100, -imagenet200, -imagenet1k; "
+            "features:FOLDER; or --id, --fit, --ood."
+        ),
     ] = None,
     model: Annotated[
         list[str] | None, typer.Option("--model", help="What model, or features:FOLDER. May be repeated.")
@@ -57,6 +62,12 @@ def bench(
     ood: Annotated[
         list[str] | None, typer.Option("--ood", help="Your own protocol: NAME=DIR. May be repeated.")
     ] = None,
+    full_spectrum: Annotated[
+        bool, typer.Option("--full-spectrum", help="Shifted ID data count as ID (OpenOOD's csID).")
+    ] = False,
+    own_lists: Annotated[
+        bool, typer.Option("--own-lists", help="Take lists of pictures that are not OpenOOD's, on purpose.")
+    ] = False,
     kind: options.Kind = None,
     root: options.Root = None,
     cache: options.Cache = None,
@@ -79,10 +90,12 @@ def bench(
     from ..features.settings import Running
     from ..report.documents import write_files
     from ..report.page import write_pages
-    from ..report.tables import metric_tables, terminal
+    from ..report.tables import leaderboard_tables, metric_tables, terminal
 
     console = screen()
     chosen = choose_protocol(protocol, id_data, fit_data, ood or [], kind)
+    if own_lists:
+        chosen = with_own_lists(chosen)
     with watching(console) as watcher:
         result = run_bench(
             chosen,
@@ -90,6 +103,7 @@ def bench(
             detectors=detector or [],
             shapings=shaping or [],
             ensemble=combine or ensemble,
+            full_spectrum=full_spectrum,
             intervals=Intervals(replicates if intervals else 0, seed=seed),
             settings=BenchSettings(
                 weights=parse_weights(weights or []),
@@ -102,7 +116,7 @@ def bench(
                 verify=verify,
             ),
         )
-    for table in metric_tables(result):
+    for table in (*metric_tables(result), *leaderboard_tables(result, top=_SHOWN)):
         console.print(terminal(table))
     for line in result.left_out:
         say(console, f"left out: {line}", "yellow")
@@ -130,6 +144,16 @@ def choose_protocol(
     if name is None:
         raise InputError("name a protocol, features:FOLDER, or your own data with --id, --fit and --ood")
     return name
+
+
+def with_own_lists(chosen: str | Protocol) -> Protocol:
+    """The protocol without the comparison of its lists; a feature folder has no lists."""
+    from ..benchmarks.bench import FEATURES
+    from ..benchmarks.protocols import protocol
+
+    if isinstance(chosen, str) and chosen.startswith(FEATURES):
+        raise InputError(f"--own-lists is for lists of pictures, and {chosen} holds features: leave it out")
+    return (protocol(chosen) if isinstance(chosen, str) else chosen).with_own_lists()
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, Path]:

@@ -1,5 +1,17 @@
-"""Published numbers, to stand next to what we measure: every table of the ORA paper as data."""
+"""Published numbers, to stand next to what we measure: the ORA paper's tables, OpenOOD's leaderboard."""
 
+from .leaderboard import (
+    BoardCaveat,
+    BoardRow,
+    Figure,
+    Leaderboard,
+    SetFigures,
+    find_leaderboard,
+    list_leaderboards,
+    list_set_figures,
+    load_leaderboard,
+    load_set_figures,
+)
 from .tables import (
     AVERAGE,
     DEFAULTS,
@@ -19,15 +31,25 @@ from .tables import (
 __all__ = [
     "AVERAGE",
     "DEFAULTS",
+    "BoardCaveat",
+    "BoardRow",
     "Caveat",
     "Column",
+    "Figure",
+    "Leaderboard",
     "Option",
     "Options",
     "PublishedCell",
     "PublishedTable",
     "Row",
+    "SetFigures",
     "backbones",
+    "find_leaderboard",
+    "list_leaderboards",
+    "list_set_figures",
     "list_tables",
+    "load_leaderboard",
+    "load_set_figures",
     "load_table",
     "lookup",
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..benchmarks.result import RunResult
+from ..benchmarks.feature_sets import TEST
+from ..benchmarks.result import RunResult, SubjectFacts
 from ..core.files import write_bytes, write_json
-from .tables import Table, csv_text, latex, long_table, markdown, metric_tables, printed
+from .tables import Table, csv_text, latex, leaderboard_tables, long_table, markdown, metric_tables, printed
 from .tables.markdown import code, escaped
 
 
@@ -34,13 +35,21 @@ def result_document(result: RunResult) -> str:
         accuracy = "" if facts.accuracy is None else f"; ID accuracy {printed(facts.accuracy)} %"
         size = f"D = {facts.width:,}, C = {facts.classes:,}"
         lines += [f"**{escaped(name)}**: {size}; {counts}{accuracy}.", ""]
-    for table in metric_tables(result):
+        if facts.shifted:
+            lines += [f"{spectrum_line(facts)}.", ""]
+    for table in (*metric_tables(result), *leaderboard_tables(result)):
         lines += [f"## {escaped(table.title)}", "", *markdown(table), "", f"{table.legend}.", ""]
     if result.left_out:
         lines += ["Left out:", "", *(f"- {note}" for note in result.left_out), ""]
     if result.notes:
         lines += ["Notes:", "", *(f"- {escaped(note)}" for note in result.notes), ""]
     return "\n".join([*lines, versions_line(result.versions), ""])
+
+
+def spectrum_line(facts: SubjectFacts) -> str:
+    """What the ID data are where shifted ones are among them."""
+    parts = ", ".join(f"{escaped(name)} {count:,}" for name, count in facts.shifted.items())
+    return f"Full-spectrum: {TEST} counts shifted ID data as ID, namely {parts}"
 
 
 def tables_document(title: str, command: str, tables: Sequence[Table], versions: Mapping[str, str]) -> str:

@@ -56,7 +56,7 @@
       : Number(a.cells[column].dataset.value) - Number(b.cells[column].dataset.value);
     body.append(...[...body.rows].sort((a, b) => sign * compare(a, b)));
   }
-  for (const head of document.querySelectorAll("thead th")) {
+  for (const head of document.querySelectorAll("thead th[data-first]")) {
     head.querySelector("button").addEventListener("click", () => sort(head));
   }
 })();

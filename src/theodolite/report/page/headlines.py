@@ -29,17 +29,16 @@ def headlines(page: Page) -> list[Headline]:
     found.append(Headline("out-of-distribution", f"{sum(ood.values()):,}", sets))
     if page.facts is not None and page.facts.accuracy is not None:
         found.append(Headline("classifier", _percent(page.facts.accuracy), f"accuracy on {page.id_name}"))
-    return found + [_best(page, metric) for metric in page.tabled]
+    means = list(page.result.groups(page.subject)) or [AVERAGE]
+    return found + [_best(page, metric, mean) for metric in page.tabled for mean in means]
 
 
-def _best(page: Page, metric: Metric) -> Headline:
-    values = {
-        name: page.result.cell(page.subject, name, AVERAGE, metric.name).value for name in page.detectors
-    }
+def _best(page: Page, metric: Metric, mean: str) -> Headline:
+    values = {name: page.result.cell(page.subject, name, mean, metric.name).value for name in page.detectors}
     best = metric.best(values.values())
     name = next(name for name, value in values.items() if value == best)
     among = f"{name}, best of {len(values)}" if len(values) > 1 else name
-    return Headline(f"average {metric.title} {metric.arrow}", _percent(best), among)
+    return Headline(f"{mean} {metric.title} {metric.arrow}", _percent(best), among)
 
 
 def _percent(value: float) -> str:

@@ -94,6 +94,9 @@ class Page:
         lines = list(self.summary)
         if self.facts is not None and self.facts.samples:
             lines.append(", ".join(f"{name} {count:,}" for name, count in self.facts.samples.items()))
+        if self.facts is not None and self.facts.shifted:
+            parts = ", ".join(f"{name} {count:,}" for name, count in self.facts.shifted.items())
+            lines.append(f"Full-spectrum: {TEST} counts shifted ID data as ID, namely {parts}.")
         refused = self.result.refused.get(self.subject, {})
         lines += [f"{label} is left out: {reason}" for label, reason in refused.items()]
         missing = {} if self.facts is None else self.facts.missing

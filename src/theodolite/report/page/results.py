@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...evaluation import Metric
@@ -11,10 +12,11 @@ from .page import Page
 
 @dataclass(frozen=True)
 class MetricView:
-    """A metric and its table."""
+    """A metric and its table; ``groups`` are the columns that are means, and the sets they are over."""
 
     metric: Metric
     table: Table
+    groups: Mapping[str, tuple[str, ...]]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -40,4 +42,7 @@ class MetricView:
 
 
 def metric_views(page: Page) -> list[MetricView]:
-    return [MetricView(metric, metric_table(page.result, page.subject, metric)) for metric in page.metrics]
+    groups = page.result.groups(page.subject)
+    return [
+        MetricView(metric, metric_table(page.result, page.subject, metric), groups) for metric in page.metrics
+    ]

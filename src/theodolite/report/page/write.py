@@ -15,6 +15,7 @@ from ..._version import __version__
 from ...benchmarks.result import RunResult
 from ...core.files import slug, write_bytes
 from ..environment import environment
+from ..tables import leaderboard_of
 from .explorer import explorer
 from .headlines import headlines
 from .page import ID_NAME, Page
@@ -75,6 +76,7 @@ def render(page: Page) -> str:
         notes=page.notes,
         headlines=headlines(page),
         views=metric_views(page),
+        board=leaderboard_of(page.result, page.subject),
         explorer=threshold,
         sections=sample_sections(page),
         command=page.result.command,

@@ -2,6 +2,7 @@
 
 from .csv import csv_text
 from .latex import latex
+from .leaderboard import leaderboard_of, leaderboard_table, leaderboard_tables
 from .markdown import markdown
 from .results import long_table, metric_table, metric_tables
 from .table import Table, TableCell, printed, ranks
@@ -12,6 +13,9 @@ __all__ = [
     "TableCell",
     "csv_text",
     "latex",
+    "leaderboard_of",
+    "leaderboard_table",
+    "leaderboard_tables",
     "long_table",
     "markdown",
     "metric_table",

@@ -11,20 +11,27 @@ from .table import Table, TableCell, printed, ranks
 LONG = ("model", "score", "ood", "metric", "value", "low", "high", "published")
 
 
+# What OpenOOD reports beside AUROC: where near and far are shown, these have tables too.
+_OPENOOD = ("fpr95_ood_positive", "aupr_in", "aupr_out")
+
+
 def metric_tables(result: RunResult) -> list[Table]:
     """All tables of a run, in the order of its models."""
     return [
         metric_table(result, subject, known)
         for subject in result.subject_names
         for known in result.metrics(subject)
-        if known.tabled
+        if known.tabled or (known.name in _OPENOOD and result.groups(subject))
     ]
 
 
 def metric_table(result: RunResult, subject: str, known: Metric) -> Table:
-    """A row a detector, a column an OOD set and one for their average, unless there is one set only."""
-    sets = result.ood_names(subject)
-    columns = (*sets, AVERAGE) if len(sets) > 1 else tuple(sets)
+    """A row a detector, a column an OOD set, one for each group of them and one for the average of all.
+
+    A single set has no average.
+    """
+    sets, groups = result.ood_names(subject), result.groups(subject)
+    columns = (*sets, *groups, AVERAGE) if len(sets) > 1 else tuple(sets)
     detectors = result.detector_names(subject)
     cells = {
         column: [result.cell(subject, detector, column, known.name) for detector in detectors]
@@ -39,7 +46,9 @@ def metric_table(result: RunResult, subject: str, known: Metric) -> Table:
         for row, detector in enumerate(detectors)
     )
     title = f"{known.title} {known.arrow} in %, {subject}"
-    return Table(title, ("score", *columns), rows, _legend([cell for _, row in rows for cell in row]))
+    legend = _legend([cell for _, row in rows for cell in row])
+    over = [f"{name} is the mean over {', '.join(members)}" for name, members in groups.items()]
+    return Table(title, ("score", *columns), rows, "; ".join([legend, *over]))
 
 
 def long_table(result: RunResult) -> Table:
