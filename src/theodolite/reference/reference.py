@@ -37,8 +37,6 @@ Derived = TypeVar("Derived")
 
 # Entries of a batch cut from an array: 32 MiB of float32, so that a view's own copy of it stays small.
 _BATCH_ENTRIES = 2**23
-# Rows whose logits are there at the same time.
-_ANSWERED_AT_ONCE = 1024
 # Classes that labels may number where no head says how many there are.
 _MOST_CLASSES = 1_000_000
 
@@ -187,11 +185,7 @@ def collect_views(
                 finite = True
             if view.needs.anything:
                 rows = view.apply(prepared)
-                predicted = None
-                if view.needs.class_accuracy and head is not None:
-                    parts = torch.split(rows, _ANSWERED_AT_ONCE)
-                    predicted = torch.cat([head.logits(part).argmax(dim=1) for part in parts])
-                finite = statistics.update(rows, batch_labels, batch_ids, predicted) or finite
+                finite = statistics.update(rows, batch_labels, batch_ids, head) or finite
         if not finite:
             require_finite(batch, "features", first_row)
         first_row += len(batch)
