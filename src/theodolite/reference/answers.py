@@ -37,10 +37,11 @@ class Answers:
         return torch.cat(found)
 
     def _update(self, head: Head, rows: Tensor, labels: Tensor | None) -> Tensor:
-        logits = head.logits(rows)
+        # A float32 product is rounded by how many rows it has: halves would not quite make the whole.
+        logits = head.logits(rows.double())
         answers = logits.argmax(dim=1)
         if self.softmax is not None:
-            self.softmax.update(logits.double().softmax(dim=1), answers)
+            self.softmax.update(logits.softmax(dim=1), answers)
         if labels is not None:
             right = answers == labels
             if self.right is not None and bool(right.any()):
