@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import answer_oracles
 import oracles
 import theodolite as th
 from synthetic import Problem, make_problem
@@ -36,6 +37,7 @@ ORACLES: dict[str, Callable[[oracles.Scores, oracles.Vector], float]] = {
     "vim": lambda scores, z: scores.vim(z, dimension=len(z) // 2),
     "mcm": oracles.Scores.mcm,
     "relative-energy": oracles.Scores.relative_energy,
+    **answer_oracles.ORACLES,
 }
 
 

@@ -6,10 +6,17 @@ from ._registry import Record, create, detector_record, list_detectors, register
 from ._storage import load
 from ._together import score_many
 from .csi import CSI
+from .dice import DICE
 from .distance import Distance
 from .energy import Energy
+from .entropy import Entropy
 from .fdbd import FDBD
+from .gen import GEN
+from .gradnorm import GradNorm
+from .klm import KLM
 from .knn import KNN
+from .logitgap import LogitGap
+from .lts import LTS
 from .maha_plus import MahaPlus
 from .maxlogit import MaxLogit
 from .mcm import MCM
@@ -19,12 +26,15 @@ from .nci import NCI
 from .neco import NECO
 from .nnguide import NNGuide
 from .odin import ODIN
+from .openmax import OpenMax
 from .ora import ORA, Sighting
 from .pcos import PCos
 from .rcos import RCos
 from .relative_energy import RelativeEnergy
 from .rmds import RMDS
+from .she import SHE
 from .ssd import SSDPlus
+from .tempscale import TempScale
 from .vim import ViM
 
 # The score to start with: chosen by the study in docs/metric.md.
@@ -32,8 +42,12 @@ RECOMMENDED = "relative-energy"
 
 __all__ = [
     "CSI",
+    "DICE",
     "FDBD",
+    "GEN",
+    "KLM",
     "KNN",
+    "LTS",
     "MCM",
     "MDS",
     "MSP",
@@ -43,18 +57,24 @@ __all__ = [
     "ORA",
     "RECOMMENDED",
     "RMDS",
+    "SHE",
     "Detector",
     "Distance",
     "Energy",
+    "Entropy",
+    "GradNorm",
+    "LogitGap",
     "MahaPlus",
     "MaxLogit",
     "NNGuide",
+    "OpenMax",
     "PCos",
     "RCos",
     "Record",
     "RelativeEnergy",
     "SSDPlus",
     "Sighting",
+    "TempScale",
     "ViM",
     "create",
     "detector_record",
