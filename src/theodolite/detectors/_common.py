@@ -48,11 +48,6 @@ def surplus(logits: Tensor) -> Tensor:
     return once(_surplus, logits)
 
 
-def negative_entropy(logits: Tensor) -> Tensor:
-    """Σ_c p_c·log p_c of the softmax p, (n,), as Σ_c p_c·(l_c − max l) − surplus: nothing cancels."""
-    return once(_negative_entropy, logits)
-
-
 def cut(
     values: Tensor, start: int, stop: int, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
@@ -89,11 +84,6 @@ def _log_odds(logits: Tensor) -> Tensor:
 
 def _surplus(logits: Tensor) -> Tensor:
     return torch.log1p(log_odds(logits).exp())
-
-
-def _negative_entropy(logits: Tensor) -> Tensor:
-    below, over = below_largest(logits), surplus(logits)
-    return ((below - over[:, None]).exp() * below).sum(dim=1) - over
 
 
 def _total(tile: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ._base import Detector
-from ._common import negative_entropy
+from ._common import below_largest, surplus
 from ._registry import register
 
 
@@ -26,4 +26,6 @@ class Entropy(Detector):
     """From −log C, where all classes are as likely, to 0."""
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
-        return negative_entropy(logits)
+        below, over = below_largest(logits), surplus(logits)
+        # Σ p·(l − max l) − log Σ exp(l − max l): both are negative, and nothing cancels.
+        return ((below - over[:, None]).exp() * below).sum(dim=1) - over

@@ -15,7 +15,7 @@ from ..core.once import kept_like
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
-from ._common import below_largest, negative_entropy, surplus
+from ._common import below_largest, in_precision, surplus
 from ._registry import register
 
 
@@ -47,5 +47,9 @@ class KLM(Detector):
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         likely = (below_largest(logits) - surplus(logits)[:, None]).exp()
-        expected = likely @ kept_like(self.log_typical, logits).T
-        return expected.amax(dim=1) - negative_entropy(logits)
+        nearest = (likely @ kept_like(self.log_typical, logits).T).argmax(dim=1)
+        # Two nearly equal numbers are apart by the divergence: once it is known from what, it has float64.
+        exact = in_precision(logits, self.log_typical.dtype)
+        logs = below_largest(exact) - surplus(exact)[:, None]
+        divergence = (logs.exp() * (logs - self.log_typical[nearest])).sum(dim=1)
+        return -divergence.to(logits.dtype)
