@@ -20,7 +20,9 @@ from theodolite.features import ExtractionSettings, FeatureStore, save_probe
 from theodolite.guard import Provenance
 
 HEADLESS = [
-    name for name in list_detectors() if not detector_record(name).detector.uses_logits and name != "mcm"
+    name
+    for name in list_detectors()
+    if not detector_record(name).detector.uses_logits and name not in ("mcm", "dice")
 ]
 
 

@@ -40,7 +40,7 @@ class Answers:
         self.answers = [int(np.argmax(logits)) for logits in self.train_logits]
 
     def entropy(self, z: Vector) -> float:
-        return sum(p * math.log(p) for p in softmax(self.logits(z)) if p > 0)
+        return float(sum(p * math.log(p) for p in softmax(self.logits(z)) if p > 0))
 
     def gen(self, z: Vector, top: int = 100) -> float:
         logits = self.logits(z)
@@ -84,7 +84,7 @@ class Answers:
             ]
             typical = np.mean(own, axis=0)
             divergences.append(sum(p[c] * math.log(p[c] / typical[c]) for c in range(self.classes)))
-        return -min(divergences)
+        return float(-min(divergences))
 
     def dice(self, z: Vector) -> float:
         shares = self.weight * self.train.mean(axis=0)

@@ -181,4 +181,4 @@ def test_answers_that_cannot_be_are_refused(name: str, change: object, tmp_path:
 def test_what_is_not_asked_for_is_not_kept() -> None:
     answers = collected(needs=Needs(mean=True)).statistics.answers
     assert answers.rows == 0
-    assert answers.right is answers.softmax is answers.likelihood is None
+    assert [answers.right, answers.softmax, answers.likelihood] == [None, None, None]

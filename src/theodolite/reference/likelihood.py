@@ -95,7 +95,7 @@ def _cumulants(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _root(ends: Tensor, logs: Tensor) -> float:
     """log β between two temperatures (3, 2) where F′ changes its sign, by halving."""
-    start, stop = logs.tolist()
+    start, stop = float(logs[0]), float(logs[1])
     step = stop - start
     # Derivatives of F′ by x, where log β = start + x·step.
     inverse = logs.exp()
