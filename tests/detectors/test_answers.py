@@ -273,6 +273,16 @@ def test_openmax_of_a_share_of_the_rows(mixed: Problem) -> None:
     assert torch.isfinite(share.score(mixed.ood)).all()
 
 
+def test_openmax_says_that_its_tails_are_all_the_rows_there_are(mixed: Problem) -> None:
+    few = slice(0, 60)
+    with pytest.warns(FittingWarning, match=r"20 largest distances .* 5 of 5 classes have no more rows"):
+        th.OpenMax().fit(mixed.train[few], mixed.labels[few], head=mixed.head)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        th.OpenMax().fit(mixed.train, mixed.labels, head=mixed.head)
+        th.OpenMax(tail=5).fit(mixed.train[few], mixed.labels[few], head=mixed.head)
+
+
 @pytest.mark.parametrize("options", [{"tail": 0}, {"alpha": 0}, {"fraction": 0.0}, {"fraction": 1.5}])
 def test_options_out_of_range_are_named(options: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(options))):

@@ -13,10 +13,12 @@ all rows, or a ``fraction`` of each class. Nothing of it is in the fitted score.
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError
+from ..core.errors import FittingWarning, InputError
 from ..core.graphs import fixed
 from ..core.once import kept_like
 from ..reference.bank import ALL_ROWS
@@ -94,12 +96,26 @@ class OpenMax(Detector):
         own = torch.cat(answers).cpu()
         correct = own == labels
         largest = largest_of_each(
-            torch.cat(distances).cpu()[correct], own[correct], head.classes, min(self.tail, len(rows))
+            torch.cat(distances).cpu()[correct], own[correct], head.classes, self.tail + 1
         )
-        for name, tensor in fitted_tails(largest)._asdict().items():
+        self._warn_of_short_tails(~torch.isnan(largest[:, -1]))
+        for name, tensor in fitted_tails(largest[:, : self.tail])._asdict().items():
             self.register_buffer(name, tensor)
         self.register_buffer("centres", centres)
         self.register_buffer("seen", ~torch.isnan(largest[:, 0]))
+
+    def _warn_of_short_tails(self, whole: Tensor) -> None:
+        """The largest distances of few rows are all of them, and nearly every new row is further away."""
+        short = int((~whole).sum())
+        if 2 * short > len(whole):
+            warnings.warn(
+                f"{self._name} fits the {self.tail} largest distances of a class, and {short:,} of "
+                f"{len(whole):,} classes have no more rows than that which are answered right: what it takes "
+                f"for a tail are all their rows, new rows are mostly further away, and scores may be upside "
+                f"down. Fit it on more rows of each class",
+                FittingWarning,
+                stacklevel=4,
+            )
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         count = min(self.alpha, fixed(logits.shape[1]))
