@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import answer_oracles
 import oracles
 import space_oracles
 import theodolite as th
@@ -41,6 +42,7 @@ ORACLES: dict[str, Callable[[oracles.Scores, oracles.Vector], float]] = {
     "residual": lambda scores, z: space_oracles.residual(scores, z, dimension=len(z) // 2),
     "cop": space_oracles.cop,
     "corp": lambda scores, z: space_oracles.corp(scores, z, components=256),
+    **answer_oracles.ORACLES,
 }
 
 

@@ -22,7 +22,7 @@ from theodolite.guard import Provenance
 HEADLESS = [
     name
     for name in list_detectors()
-    if not detector_record(name).detector.uses_logits and name not in ("mcm", "residual")
+    if not detector_record(name).detector.uses_logits and name not in ("mcm", "dice", "residual")
 ]
 
 

@@ -61,6 +61,19 @@ def test_the_arctangent_in_every_quadrant() -> None:
     np.testing.assert_allclose(single, right, rtol=6.1e-8)
 
 
+def test_the_logarithm_of_one_and_little() -> None:
+    rng = np.random.default_rng(1)
+    small = 10.0 ** rng.uniform(-300, 0, 10_000)
+    x = torch.from_numpy(np.concatenate([small, -small[small < 0.99], 10.0 ** rng.uniform(0, 300, 1_000)]))
+    edges = torch.tensor([0.0, -1.0, torch.inf], dtype=torch.float64)
+    x = torch.cat([x, edges, torch.tensor([-1 + 1e-6, -0.5, 3e-4], dtype=torch.float64)])
+    np.testing.assert_allclose(in_onnx(torch.log1p, x), torch.log1p(x).numpy(), rtol=1e-15)
+    single = in_onnx(torch.log1p, x.float())
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, torch.log1p(x.float().double()).float().numpy(), rtol=1.2e-7)
+    assert np.isnan(in_onnx(torch.log1p, torch.tensor([-2.0, torch.nan]))).all()
+
+
 @pytest.mark.parametrize(
     ("count", "dtype"),
     [(1, torch.float64), (7, torch.float64), (8, torch.int64), (1_000, torch.float64), (1_000, torch.int64)],

@@ -28,6 +28,9 @@ EVERYTHING = Needs(
     extremes=True,
     bank=20,
     bank_share=0.1,
+    correct_means=True,
+    softmax_means=True,
+    likelihood=True,
 )
 several = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -58,6 +61,16 @@ def tensors(reference: Reference) -> dict[str, Tensor | None]:
         **{
             f"bank {name}": getattr(known.bank, name) for name in ("features", "labels", "ids", "class_sizes")
         },
+        **{
+            f"{part} {name}": getattr(getattr(known.answers, part), name, None)
+            for part, name in (
+                ("right", "counts"),
+                ("right", "means"),
+                ("softmax", "counts"),
+                ("softmax", "means"),
+                ("likelihood", "sums"),
+            )
+        },
         "samples": None if samples is None else samples.values,
         "weight": None if reference.head is None else reference.head.weight,
     }
@@ -86,6 +99,9 @@ needs = st.builds(
     extremes=st.booleans(),
     bank=st.sampled_from((0, 5, ALL_ROWS)),
     bank_share=st.sampled_from((0.0, 0.3)),
+    correct_means=st.booleans(),
+    softmax_means=st.booleans(),
+    likelihood=st.booleans(),
 )
 
 

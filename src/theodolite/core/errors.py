@@ -22,6 +22,10 @@ class CalibrationWarning(TheodoliteWarning):
     """The data that a threshold was set on may not be new to the classifier."""
 
 
+class FittingWarning(TheodoliteWarning):
+    """What a score was fitted on cannot teach it what it has to learn."""
+
+
 class InputError(TheodoliteError, ValueError):
     """An argument cannot be used: the message names it, what it was and what was expected."""
 

@@ -8,10 +8,17 @@ from ._together import score_many
 from .cop import CoP
 from .corp import CoRP
 from .csi import CSI
+from .dice import DICE
 from .distance import Distance
 from .energy import Energy
+from .entropy import Entropy
 from .fdbd import FDBD
+from .gen import GEN
+from .gradnorm import GradNorm
+from .klm import KLM
 from .knn import KNN
+from .logitgap import LogitGap
+from .lts import LTS
 from .maha_plus import MahaPlus
 from .maxlogit import MaxLogit
 from .mcm import MCM
@@ -21,6 +28,7 @@ from .nci import NCI
 from .neco import NECO
 from .nnguide import NNGuide
 from .odin import ODIN
+from .openmax import OpenMax
 from .ora import ORA, Sighting
 from .pcos import PCos
 from .rcos import RCos
@@ -28,7 +36,9 @@ from .relative_energy import RelativeEnergy
 from .residual import Residual
 from .rmaha_plus import RMahaPlus
 from .rmds import RMDS
+from .she import SHE
 from .ssd import SSDPlus
+from .tempscale import TempScale
 from .vim import ViM
 
 # The score to start with: chosen by the study in docs/metric.md.
@@ -36,8 +46,12 @@ RECOMMENDED = "relative-energy"
 
 __all__ = [
     "CSI",
+    "DICE",
     "FDBD",
+    "GEN",
+    "KLM",
     "KNN",
+    "LTS",
     "MCM",
     "MDS",
     "MSP",
@@ -47,14 +61,19 @@ __all__ = [
     "ORA",
     "RECOMMENDED",
     "RMDS",
+    "SHE",
     "CoP",
     "CoRP",
     "Detector",
     "Distance",
     "Energy",
+    "Entropy",
+    "GradNorm",
+    "LogitGap",
     "MahaPlus",
     "MaxLogit",
     "NNGuide",
+    "OpenMax",
     "PCos",
     "RCos",
     "RMahaPlus",
@@ -63,6 +82,7 @@ __all__ = [
     "Residual",
     "SSDPlus",
     "Sighting",
+    "TempScale",
     "ViM",
     "create",
     "detector_record",

@@ -149,10 +149,15 @@ class Detector(CheckedOptions, Tiled):
                 f"the reference's bank was drawn with seed {reference.statistics.seed}, "
                 f"{self._name} asks for seed {self.bank_seed}"
             )
-        if needs.labels and int((reference.statistics.moments.counts > 0).sum()) < 2:
+        if needs.by_class and int((reference.statistics.moments.counts > 0).sum()) < 2:
             raise InputError("labels hold one class only: class means need samples of at least two classes")
         if reference.head is None and self.uses_logits:
             raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
+        if needs.answers and reference.statistics.answers.rows != reference.count:
+            raise InputError(
+                f"the reference was collected without the head, whose answers {self._name} learns from: "
+                f"collect it again with head=Head(weight, bias)"
+            )
         before = {
             name: copy.copy(value) if isinstance(value, dict) else value
             for name, value in self.__dict__.items()

@@ -30,6 +30,24 @@ def largest(logits: Tensor) -> Tensor:
     return once(_largest, logits)
 
 
+def below_largest(logits: Tensor) -> Tensor:
+    """l_c − max l, (n, C)."""
+    return once(_below_largest, logits)
+
+
+def log_odds(logits: Tensor) -> Tensor:
+    """log Σ_{c≠p} exp(l_c − l_p), (n,): of all other classes against the predicted one.
+
+    What one less a probability is; the difference itself has no digits left where an answer is certain.
+    """
+    return once(_log_odds, logits)
+
+
+def surplus(logits: Tensor) -> Tensor:
+    """log Σ_c exp(l_c) − max l = −log of the largest probability, (n,), to every digit however small."""
+    return once(_surplus, logits)
+
+
 def cut(
     values: Tensor, start: int, stop: int, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
@@ -53,6 +71,19 @@ def _log_sum_exp(logits: Tensor) -> Tensor:
 
 def _largest(logits: Tensor) -> Tensor:
     return logits.amax(dim=1)
+
+
+def _below_largest(logits: Tensor) -> Tensor:
+    return logits - largest(logits)[:, None]
+
+
+def _log_odds(logits: Tensor) -> Tensor:
+    top = logits.argmax(dim=1, keepdim=True)
+    return torch.logsumexp(below_largest(logits).scatter(1, top, -torch.inf), dim=1)
+
+
+def _surplus(logits: Tensor) -> Tensor:
+    return torch.log1p(log_odds(logits).exp())
 
 
 def _total(tile: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from ..core.arrays import ArrayLike
 from ..core.errors import InputError
 from ..reference.head import Head
 from ..reference.looks import Look
+from ..reference.moments import Moments
 from ..reference.reference import Batches, Reference, batches, collect_views
 from ..reference.statistics import Needs
 from ..reference.view import View
@@ -128,3 +129,15 @@ def _learn_shapings(
             learnt[shaping.spec] = copy.deepcopy(shaping)
             learnt[shaping.spec].learn(looks[shaping.looks.name], again)
         detector.shaping = copy.deepcopy(learnt[shaping.spec])
+
+
+def right_rows(reference: Reference, name: str) -> Moments:
+    """Counts and means of the rows that the head answers right, by class; refused where there are none."""
+    right = reference.statistics.answers.right
+    assert right is not None
+    if not bool((right.counts > 0).any()):
+        raise InputError(
+            f"{name} learns from rows that the head answers right, and it is right on none of the "
+            f"{reference.count:,} rows: are these the labels of the features, and is this their head?"
+        )
+    return right

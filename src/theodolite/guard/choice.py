@@ -10,7 +10,7 @@ from ..detectors.spec import parse_spec
 from ..reference.head import Head
 
 # They look at the rows of a head, though not at logits.
-_READ_HEADS = ("mcm", "residual")
+_READ_HEADS = ("mcm", "dice", "residual")
 
 
 def choose_detector(detector: Detector | str | None, shaping: str | None = None) -> Detector:

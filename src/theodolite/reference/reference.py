@@ -35,8 +35,6 @@ Batches: TypeAlias = Iterable[ArrayLike | tuple[ArrayLike | None, ...] | list[Ar
 
 Derived = TypeVar("Derived")
 
-# Rows whose logits are there at the same time.
-_ANSWERED_AT_ONCE = 1024
 # Classes that labels may number where no head says how many there are.
 _MOST_CLASSES = 1_000_000
 
@@ -184,11 +182,7 @@ def collect_views(
                 finite = True
             if view.needs.anything:
                 for rows, row_labels, row_ids in view.pieces(prepared, batch_labels, batch_ids):
-                    predicted = None
-                    if view.needs.class_accuracy and head is not None:
-                        parts = torch.split(rows, _ANSWERED_AT_ONCE)
-                        predicted = torch.cat([head.logits(part).argmax(dim=1) for part in parts])
-                    finite = statistics.update(rows, row_labels, row_ids, predicted) or finite
+                    finite = statistics.update(rows, row_labels, row_ids, head) or finite
         if not finite:
             require_finite(batch, "features", first_row)
         first_row += len(batch)

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
+from .answers import Answers
 from .bank import ALL_ROWS, Bank
+from .head import Head
 from .moments import Moments
 
 
@@ -29,6 +31,9 @@ class Needs:
     extremes: bool = False
     bank: int = 0
     bank_share: float = 0.0
+    correct_means: bool = False
+    softmax_means: bool = False
+    likelihood: bool = False
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -41,12 +46,22 @@ class Needs:
     @property
     def labels(self) -> bool:
         """Whether the rows must come with labels."""
+        return self.by_class or self.correct_means or self.likelihood
+
+    @property
+    def by_class(self) -> bool:
+        """Whether sums over the rows of every class are asked for."""
         return self.class_means or self.class_spread or self.class_accuracy
 
     @property
     def moments(self) -> bool:
         """Whether sums over the rows are asked for."""
-        return self.mean or self.labels or self.scatter
+        return self.mean or self.by_class or self.scatter
+
+    @property
+    def answers(self) -> bool:
+        """Whether sums of what the head answers are asked for."""
+        return self.correct_means or self.softmax_means or self.likelihood
 
     @property
     def anything(self) -> bool:
@@ -61,6 +76,9 @@ class Needs:
             "class_accuracy": "class accuracies",
             "scatter": "scatter",
             "extremes": "max and min",
+            "correct_means": "class means of correct rows",
+            "softmax_means": "mean softmax by answer",
+            "likelihood": "likelihood by temperature",
         }
         named = [word for field, word in words.items() if getattr(self, field)]
         if self.bank:
@@ -79,24 +97,31 @@ class Statistics:
         self.classes = classes
         self.seed = seed
         self.count = 0
-        groups = (classes or 1) if needs.labels else 1
+        groups = (classes or 1) if needs.by_class else 1
         self.moments = Moments(width, groups, scatter=needs.scatter, spread=needs.class_spread)
         self.correct = torch.zeros(classes or 1, dtype=torch.int64)
         self.maximum = torch.full((width,), -torch.inf, dtype=torch.float64)
         self.minimum = torch.full((width,), torch.inf, dtype=torch.float64)
         self.bank = Bank(needs.bank, width, share=needs.bank_share, seed=seed)
+        self.answers = Answers(
+            width,
+            classes or 1,
+            right=needs.correct_means,
+            softmax=needs.softmax_means,
+            likelihood=needs.likelihood,
+        )
 
     def update(
         self,
         features: Tensor,
         labels: Tensor | None = None,
         ids: Tensor | None = None,
-        predicted: Tensor | None = None,
+        head: Head | None = None,
     ) -> bool:
         """Add a batch of rows; ids number the samples and default to their place in the stream.
 
-        ``predicted`` are the head's answers, needed for class accuracies only. True if the rows are known to
-        be finite, from sums that were taken anyhow.
+        ``head`` is asked where its answers are needed. True if the rows are known to be finite, from sums
+        that were taken anyhow.
         """
         if self.needs.labels and labels is None:
             wanted = ", ".join(self.needs.names())
@@ -107,10 +132,12 @@ class Statistics:
             ids = torch.arange(self.count, self.count + len(features))
         self.count += len(features)
         needs = self.needs
-        finite = needs.moments and self.moments.update(features, labels if needs.labels else None)
-        if needs.class_accuracy and labels is not None and predicted is not None:
-            right = labels.cpu()[labels.cpu() == predicted.cpu()]
-            self.correct += torch.bincount(right, minlength=len(self.correct))
+        finite = needs.moments and self.moments.update(features, labels if needs.by_class else None)
+        if head is not None and (needs.answers or needs.class_accuracy):
+            predicted = self.answers.update(head, features, labels)
+            if needs.class_accuracy and labels is not None:
+                right = labels.cpu()[labels.cpu() == predicted.cpu()]
+                self.correct += torch.bincount(right, minlength=len(self.correct))
         if needs.extremes:
             self.maximum = torch.maximum(self.maximum.to(features.device), features.amax(dim=0))
             self.minimum = torch.minimum(self.minimum.to(features.device), features.amin(dim=0))
@@ -131,6 +158,7 @@ class Statistics:
             merged.count += half.count
             merged.moments.merge(half.moments)
             merged.correct += half.correct
+            merged.answers.merge(half.answers)
             merged.maximum = torch.maximum(merged.maximum, half.maximum.to(merged.maximum))
             merged.minimum = torch.minimum(merged.minimum, half.minimum.to(merged.minimum))
         return merged

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from ..core.errors import FormatError
+from .answers import Answers
 from .bank import Bank
 from .head import Head
+from .likelihood import SHAPE
 from .moments import Moments
 from .seen import LIMIT, Seen
 from .statistics import Needs, Statistics
@@ -28,10 +30,18 @@ class StatisticsRecord:
     classes: int | None
     seed: int
     count: int
+    answered: int = 0
 
     @classmethod
     def of(cls, statistics: Statistics) -> StatisticsRecord:
-        return cls(statistics.needs, statistics.width, statistics.classes, statistics.seed, statistics.count)
+        return cls(
+            statistics.needs,
+            statistics.width,
+            statistics.classes,
+            statistics.seed,
+            statistics.count,
+            statistics.answers.rows,
+        )
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,8 @@ def pack_statistics(statistics: Statistics, prefix: str) -> dict[str, Tensor]:
         found |= {"maximum": statistics.maximum, "minimum": statistics.minimum}
     if needs.bank or needs.bank_share:
         found |= {f"bank.{name}": tensor for name, tensor in pack_bank(statistics.bank).items()}
+    if statistics.answers.rows:
+        found |= pack_answers(statistics.answers)
     return {prefix + name: tensor for name, tensor in found.items()}
 
 
@@ -127,7 +139,42 @@ def unpack_statistics(record: StatisticsRecord, tensors: Mapping[str, Tensor], p
     if needs.bank or needs.bank_share:
         found.bank = unpack_bank(found.bank, tensors, prefix + "bank.")
         _require_rows(found.bank, record.count, prefix)
+    if record.answered:
+        unpack_answers(found.answers, record, tensors, prefix)
     return found
+
+
+def pack_answers(answers: Answers) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name, moments in (("right", answers.right), ("softmax", answers.softmax)):
+        if moments is not None:
+            found |= {f"{name}.counts": moments.counts, f"{name}.means": moments.means}
+    if answers.likelihood is not None:
+        found["likelihood"] = answers.likelihood.sums
+    return found
+
+
+def unpack_answers(
+    empty: Answers, record: StatisticsRecord, tensors: Mapping[str, Tensor], prefix: str
+) -> None:
+    """Fill empty answers with those in the tensors."""
+    if record.answered != record.count:
+        raise FormatError(f"{record.answered} of its {record.count} rows were answered")
+    empty.rows = record.answered
+    for name, moments in (("right", empty.right), ("softmax", empty.softmax)):
+        if moments is None:
+            continue
+        groups, width = moments.means.shape
+        counts = take(tensors, f"{prefix}{name}.counts", (groups,), torch.float64)
+        means = take(tensors, f"{prefix}{name}.means", (groups, width), torch.float64)
+        total = int(counts.sum())
+        # Every row has an answer, not every row is answered right.
+        fewest = record.answered if name == "softmax" else 0
+        if bool((counts < 0).any()) or not fewest <= total <= record.answered:
+            raise FormatError(f"{prefix}{name}.counts are not those of {record.answered} rows")
+        moments.counts, moments.means = counts, means
+    if empty.likelihood is not None:
+        empty.likelihood.sums = take(tensors, prefix + "likelihood", SHAPE, torch.float64)
 
 
 def pack_bank(bank: Bank) -> dict[str, Tensor]:

@@ -24,6 +24,7 @@ def translations() -> dict[Any, Callable[..., Value]]:
     return {
         aten.searchsorted.Tensor: _searchsorted,
         aten.atan2.default: _atan2,
+        aten.log1p.default: _log1p,
         aten._upsample_bilinear2d_aa.default: _resize("linear"),
         aten._upsample_bicubic2d_aa.default: _resize("cubic"),
     }
@@ -72,6 +73,22 @@ def _atan2(y: Value, x: Value) -> Value:
     angle = op.Where(steep, op.Sub(_double(math.pi / 2), angle), angle)
     angle = op.Where(op.Less(along, nothing), op.Sub(_double(math.pi), angle), angle)
     return op.CastLike(op.Where(op.Less(up, nothing), op.Neg(angle), angle), y)
+
+
+def _log1p(x: Value) -> Value:
+    """log(1 + x) to the last digits of small x, where 1 + x has lost them.
+
+    By Kahan: with u the rounded 1 + x, log(u)·x/(u − 1) makes good for the rounding. It is worked in float64.
+    """
+    op, one = _operations(), _double(1.0)
+    given = op.Cast(x, to=_DOUBLE)
+    whole = op.Add(one, given)
+    apart = op.Sub(whole, one)
+    lost = op.Equal(apart, _double(0.0))
+    found = op.Mul(op.Log(whole), op.Div(given, op.Where(lost, one, apart)))
+    # Beyond float64, and at −1, the quotient would be none; the logarithm of what was rounded is right there.
+    edge = op.Or(op.IsInf(whole), op.LessOrEqual(whole, _double(0.0)))
+    return op.CastLike(op.Where(lost, given, op.Where(edge, op.Log(whole), found)), x)
 
 
 def _resize(mode: str) -> Callable[..., Value]:

@@ -1,0 +1,31 @@
+"""Entropy of the softmax, counted negatively.
+
+    s(z) = Σ_c p_c·log p_c,   p = softmax(l)
+
+A classifier that knows an input puts its probability on few classes. Nothing is clamped: a certain answer
+keeps the digits of its small entropy.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ._base import Detector
+from ._common import below_largest, surplus
+from ._registry import register
+
+
+@register(
+    "entropy",
+    title="Entropy",
+    paper="Chan et al., Entropy Maximization and Meta Classification for OOD Detection, arXiv:2012.06575",
+    year=2021,
+    formula="Σ_c p_c·log p_c",
+)
+class Entropy(Detector):
+    """From −log C, where all classes are as likely, to 0."""
+
+    def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        below, over = below_largest(logits), surplus(logits)
+        # Σ p·(l − max l) − log Σ exp(l − max l): both are negative, and nothing cancels.
+        return ((below - over[:, None]).exp() * below).sum(dim=1) - over
