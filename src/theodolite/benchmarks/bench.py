@@ -89,6 +89,7 @@ def bench(
     ensemble: bool = False,
     intervals: Intervals | None = None,
     highlight: str = HIGHLIGHT,
+    force: bool = False,
     settings: BenchSettings | None = None,
 ) -> RunResult:
     """Measure scores on a protocol, next to the published values; what is kept on disk is not done again.
@@ -96,6 +97,8 @@ def bench(
     ``protocol`` is one by name, one of your own (`own_protocol`), or ``features:FOLDER``, a feature folder;
     others may join it as models. ``detectors`` are specs such as ``knn?k=200``, all scores by default, and
     each again behind every one of ``shapings``. ``highlight`` is the score that chooses the samples shown.
+    A model that gives the labels of its ID data hardly more often than by chance, or far less often than its
+    features would (`evaluation.agreement`), is refused; ``force`` measures it all the same.
     """
     settings = settings or BenchSettings()
     chosen = None if _is_folder(protocol) else _protocol(protocol)
@@ -120,6 +123,7 @@ def bench(
         intervals=intervals,
         cache=settings.place / "scores",
         highlight=Highlight(highlight, gatherer.picture),
+        force=force,
         progress=settings.watcher.scoring,
     )
 

@@ -19,6 +19,7 @@ from ..core.errors import FormatError, InputError
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..evaluation import Evaluation, Metric, list_metrics
 from .cells import Cell, cells_from_json, cells_to_json
+from .feature_sets import TEST
 from .telling import TellingSample
 
 FORMAT = "theodolite-results/1"
@@ -95,7 +96,8 @@ class Seconds:
 class RunResult:
     """A run: every cell, what it was measured on and with, and what was left out and why.
 
-    ``highlight`` is the detector that chose the samples worth a look, and that pages show first.
+    ``doubts`` are models that were measured by force, and why their head seems not to be that of their
+    features. ``highlight`` is the detector that chose the samples worth a look, and that pages show first.
     """
 
     title: str
@@ -109,6 +111,7 @@ class RunResult:
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: versions())
+    doubts: Mapping[str, str] = field(default_factory=dict)
     evaluations: Mapping[str, Evaluation] = field(default_factory=dict, compare=False, repr=False)
     telling: Mapping[str, Sequence[TellingSample]] = field(default_factory=dict, compare=False, repr=False)
     highlight: str = field(default=HIGHLIGHT, compare=False, repr=False)
@@ -158,6 +161,16 @@ class RunResult:
             for ood, reason in facts.missing.items()
         ]
 
+    @property
+    def accuracies(self) -> list[str]:
+        """How often each model gives the labels of its held-out ID samples, where they have any."""
+        return [
+            f"{name}: {facts.accuracy:.2f} % of the labels of {facts.samples[TEST]:,} {TEST} samples are "
+            f"given by the head of {facts.classes:,} classes"
+            for name, facts in self.subjects.items()
+            if facts.accuracy is not None and TEST in facts.samples
+        ]
+
     # ------------------------------------------------------------------ files
 
     def to_json(self) -> JsonObject:
@@ -180,6 +193,8 @@ class RunResult:
         }
         if self.seconds is not None:
             content["seconds"] = {name: spent.to_json() for name, spent in self.seconds.items()}
+        if self.doubts:
+            content["doubts"] = to_plain(self.doubts)
         return content
 
     @classmethod
@@ -199,6 +214,7 @@ class RunResult:
             seeds=read.seeds,
             bootstrap=read.bootstrap,
             seconds=read.seconds,
+            doubts=read.doubts,
             versions=read.versions,
         )
 
@@ -218,6 +234,7 @@ class _File:
     refused: Mapping[str, Mapping[str, str]]
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 def versions() -> dict[str, str]:

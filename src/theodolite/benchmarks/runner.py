@@ -11,6 +11,7 @@ from typing import TypeAlias
 from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation
+from .belonging import require_belonging
 from .cells import Cell
 from .compare import published_beside, published_ensemble
 from .ensemble import ensemble_name, ensemble_scores
@@ -55,16 +56,20 @@ def run(
     intervals: Intervals | None = None,
     cache: Path | None = None,
     highlight: Highlight | None = None,
+    force: bool = False,
     progress: Progress = lambda _model, _name, _done, _total: None,
 ) -> RunResult:
     """Score every spec on every subject, and measure.
 
     ``cache`` is a folder of finished scores. With ``highlight`` the result also has the samples worth a look.
+    A subject whose head gives the labels of its ID rows hardly more often than by chance is refused; with
+    ``force`` it is measured, and the result says so.
     """
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise InputError(f"two models are called the same: {', '.join(names)}")
     intervals = intervals or Intervals()
+    doubts = {subject.name: require_belonging(subject, force=force) for subject in subjects}
     out = _Gathered()
     for subject in subjects:
         scorer = Scorer(subject, specs, cache=cache, progress=partial(progress, subject.name))
@@ -87,6 +92,7 @@ def run(
         seeds={"bootstrap": intervals.seed, **seeds},
         bootstrap=intervals.bootstrap,
         seconds=out.seconds,
+        doubts={name: doubt for name, doubt in doubts.items() if doubt is not None},
         evaluations=out.evaluations,
         telling=out.telling,
         highlight=HIGHLIGHT if highlight is None else highlight.label,

@@ -15,6 +15,7 @@ from torch import nn
 
 from ..core.errors import InputError
 from ..detectors import Detector
+from ..evaluation.agreement import Agreement, agreement
 from ..features.cached import open_features, require_data
 from ..features.importing import IMPORTED
 from ..features.settings import ExtractionSettings, Watch
@@ -22,7 +23,6 @@ from ..features.store import FeatureStore, StoreParts
 from ..features.store_checks import require_labels, require_same_classes, require_same_model
 from ..reference.head import Head
 from ..reference.reference import Batch
-from .agreement import Agreement, agreement
 from .calibration import FALSE_ALARM_RATE, check_rate
 from .choice import choose_detector, require_head
 from .fit_data import DataPaths, KnownData, of_arrays, require_no_head, require_nothing_of_pictures

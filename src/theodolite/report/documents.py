@@ -34,6 +34,8 @@ def result_document(result: RunResult) -> str:
         accuracy = "" if facts.accuracy is None else f"; ID accuracy {printed(facts.accuracy)} %"
         size = f"D = {facts.width:,}, C = {facts.classes:,}"
         lines += [f"**{escaped(name)}**: {size}; {counts}{accuracy}.", ""]
+        if name in result.doubts:
+            lines += [f"Measured by force: {escaped(result.doubts[name])}", ""]
     for table in metric_tables(result):
         lines += [f"## {escaped(table.title)}", "", *markdown(table), "", f"{table.legend}.", ""]
     if result.left_out:

@@ -94,6 +94,8 @@ class Page:
         lines = list(self.summary)
         if self.facts is not None and self.facts.samples:
             lines.append(", ".join(f"{name} {count:,}" for name, count in self.facts.samples.items()))
+        if self.subject in self.result.doubts:
+            lines.append(f"measured by force: {self.result.doubts[self.subject]}")
         refused = self.result.refused.get(self.subject, {})
         lines += [f"{label} is left out: {reason}" for label, reason in refused.items()]
         missing = {} if self.facts is None else self.facts.missing
