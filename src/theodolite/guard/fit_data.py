@@ -13,6 +13,7 @@ from ..core.errors import InputError
 from ..features.arrays import ArrayParts, open_array
 from ..features.folders import FIT, HEAD_OF_FOLDER, TEST, feature_sets, holds_features, is_feature_folder
 from ..features.head_files import read_head
+from ..features.recovered import recovered_head, require_logits_of
 from ..features.settings import ExtractionSettings
 from ..features.store import FeatureStore, StoreParts, is_store
 from ..reference.head import Head
@@ -79,12 +80,17 @@ class DataPaths:
 
 
 def of_arrays(named: DataPaths, head: Head | nn.Linear | str | Path | None) -> KnownData:
-    """Features in files under a head: given, in a file, that of their folder, or none."""
+    """Features in files under a head: given, in a file, of their folder, of their logits, or none."""
     found = head if head is not None else named.head
     if isinstance(found, nn.Linear):
         found = Head.from_linear(found)
     known = read_head(found) if isinstance(found, str | Path) else found
-    fit = ArrayParts([open_array(path) for path in named.fit], known)
+    arrays = [open_array(path) for path in named.fit]
+    if known is None:
+        known = recovered_head(arrays)
+    else:
+        require_logits_of(known, arrays)
+    fit = ArrayParts(arrays, known)
     calibration = None
     if named.calibration is not None:
         calibration = ArrayParts([open_array(named.calibration)], known)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...core.errors import InputError, ModelError
 from ...core.places import weights_folder
-from ..checkpoint import StateDict, fill, linear_weights, read_state_dict, strip_wrappers
+from ..checkpoint import StateDict, fill, linear_weights, probe_head, read_state_dict, strip_wrappers
 from ..class_names import imagenet_names
 from ..nets.resnet import ResNet, resnet18, resnet50
 from ..preprocess import IMAGENET_MEAN, IMAGENET_STD, Pixels
@@ -74,6 +74,8 @@ def load(request: Request) -> LoadedModel:
         weights = encoder_weights(encoder)
         linear = _linear_file(request, backbone, encoder)
         if linear is not None:
+            if probe_head(linear).unit_features:
+                raise ModelError(f"{linear} is a cosine head: {request.spec} ends in a linear layer")
             weights |= {f"fc.{key}": value for key, value in linear_weights(linear).items()}
         fill(model, weights, str(encoder))
     names = _CIFAR10 if backbone.preprocess is _CIFAR else imagenet_names()
