@@ -81,7 +81,7 @@ def read_head(folder: Path) -> Head:
             require_logits_of(head, arrays)
             return head
         if is_store(folder / TEST):
-            return FeatureStore(folder / TEST).head
+            return head_files.require_head_of(FeatureStore(folder / TEST))
         raise InputError(
             f"{folder} has no {HEAD}: a feature folder holds the weight and bias of the last layer, or the "
             f"logits of its ID sets, from which they can be recovered"

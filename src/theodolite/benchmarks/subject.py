@@ -11,13 +11,17 @@ from ..features.head_files import head_digest
 from ..reference.head import Head
 from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
 
+# Heads that are not a model's own, as published tables call them.
+ZERO_SHOT, LINEAR_PROBE = "zero-shot", "linear-probe"
+
 
 @dataclass(frozen=True)
 class Subject:
     """The features of one model. ``missing`` says which sets were left out, and why.
 
-    ``backbone`` and ``protocol`` are the names under which published tables know it, if they do; ``folder``
-    is where its features lie on disk, if they do.
+    ``backbone`` and ``protocol`` are the names under which published tables know it, if they do, and
+    ``head_kind`` what they say of its head where it is not the model's own; ``folder`` is where its features
+    lie on disk, if they do.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Subject:
     protocol: str | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
+    head_kind: str | None = None
 
     def __post_init__(self) -> None:
         taken = sorted({FIT, TEST, AVERAGE} & set(self.ood))
@@ -44,6 +49,11 @@ class Subject:
                     f"{self.name}, {name}: features have width {rows.width}, "
                     f"but the head expects {self.head.width}"
                 )
+
+    @property
+    def published_head(self) -> str | None:
+        """The kind of head by which published tables tell rows of one backbone apart."""
+        return self.head_kind or (ZERO_SHOT if self.head.unit_features else None)
 
     @property
     def sets(self) -> dict[str, FeatureSet]:

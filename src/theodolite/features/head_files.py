@@ -31,7 +31,7 @@ def read_head(path: str | Path) -> Head:
     """
     place = Path(path).expanduser()
     if is_store(place):
-        return FeatureStore(place).head
+        return require_head_of(FeatureStore(place))
     if place.is_dir():
         raise InputError(f"{place} is a folder: name the safetensors file of the head, or a feature store")
     tensors, metadata = read_owned(place)
@@ -56,6 +56,16 @@ def read_head(path: str | Path) -> Head:
 def _looks_cosine(head: Head) -> bool:
     lengths = torch.linalg.vector_norm(head.weight.double(), dim=1)
     return bool((head.bias == 0).all()) and bool(((lengths - 1).abs() < _UNIT).all())
+
+
+def require_head_of(store: FeatureStore) -> Head:
+    """The head of a store; refused where it has none."""
+    if store.head is None:
+        raise InputError(
+            f"{store.path} holds features of an encoder, without a head: train one with `theodolite probe "
+            f"{store.path} -o head.safetensors` and name it (--head, or head.safetensors of a feature folder)"
+        )
+    return store.head
 
 
 def head_digest(head: Head) -> str:

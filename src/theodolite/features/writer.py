@@ -67,9 +67,10 @@ class StoreWriter:
         cls,
         folder: str | Path,
         recipe: Recipe,
-        head: Head,
+        head: Head | None,
         *,
         source: str,
+        width: int | None = None,
         weights_file: str | None = None,
         class_names: Iterable[str] | None = None,
         folders: Iterable[str] | None = None,
@@ -77,9 +78,12 @@ class StoreWriter:
         batch_size: int | None = None,
         contents: Tensor | None = None,
     ) -> StoreWriter:
-        """A writer that goes on where an earlier one stopped; it keeps that one's shard and batch size."""
+        """A writer that goes on where an earlier one stopped; it keeps that one's shard and batch size.
+
+        Features without a ``head`` say their ``width``.
+        """
         folder = Path(folder)
-        head_bytes = _head_bytes(head)
+        head_bytes = None if head is None else _head_bytes(head)
         if (folder / FILE).is_file():
             manifest = Manifest.read(folder)
             require_recipe(folder, manifest, recipe)
@@ -87,12 +91,13 @@ class StoreWriter:
             writer._bring_up_to_date(recipe, contents)
             return writer
         _make(folder)
-        write_bytes(folder / HEAD_FILE, head_bytes)
+        if head_bytes is not None:
+            write_bytes(folder / HEAD_FILE, head_bytes)
         manifest = Manifest(
             recipe=recipe,
-            width=head.width,
-            classes=head.classes,
-            head=hashlib.sha256(head_bytes).hexdigest(),
+            width=head.width if head is not None else int(width or 0),
+            classes=0 if head is None else head.classes,
+            head=None if head_bytes is None else hashlib.sha256(head_bytes).hexdigest(),
             shard_rows=shard_rows,
             batch_size=batch_size or BATCH_SIZE,
             source=source,

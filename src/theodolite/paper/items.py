@@ -20,6 +20,7 @@ from ..features.settings import Running
 from ..models import find_backbone, weights_present
 from ._figure_registry import paper_figures
 from .experiments import Context, Experiment, Produced, experiments
+from .probes import probed, wants_probe
 from .studies import RunStudy
 
 # Tables whose question an experiment on the data at hand asks; of the others, every score at hand.
@@ -128,7 +129,13 @@ def run_item(item: Item, context: Context) -> Produced:
         chosen = protocol(name)
         running = Running(channels_last=False)  # results are compared to the last digit
         extraction = Extraction(chosen, context.cache, context.root, running, say=context.say)
-        subjects = [extraction.subject(_alias(backbone)) for where, backbone in pairs if where == name]
+        here = [backbone for where, backbone in pairs if where == name]
+        subjects = [extraction.subject(_alias(backbone)) for backbone in here]
+        subjects += [
+            probed(subject, context)
+            for subject, backbone in zip(subjects, here, strict=True)
+            if wants_probe(item.name, name, backbone)
+        ]
         result = run(
             subjects,
             table_specs(item.name, name, chosen.settings),
