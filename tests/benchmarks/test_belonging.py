@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from command_server import run
 from made_folders import CLASSES, WIDTH, make_folder
 from theodolite import Head
-from theodolite.benchmarks import ArraySet, BenchSettings, RunResult, Subject, bench
+from theodolite.benchmarks import ArraySet, BenchSettings, Highlight, Intervals, RunResult, Subject, bench
 from theodolite.benchmarks import run as run_bench
 from theodolite.benchmarks.belonging import doubt_about
+from theodolite.benchmarks.command import command_of
 from theodolite.benchmarks.feature_folder import from_folder
+from theodolite.benchmarks.protocols import own_protocol
 from theodolite.core.errors import InputError
 from theodolite.detectors.spec import parse_specs
 from theodolite.report.documents import result_document
@@ -117,3 +120,48 @@ def test_a_zero_shot_head_is_held_to_chance_alone() -> None:
     linear = doubt_about(Subject("linear", Head(Head.cosine(weight).weight), *sets, ood))
     assert linear is not None
     assert "while the class means of its own features give" in linear
+
+
+# ---------------------------------------------------------------------- what a result says of its making
+
+
+def test_the_command_of_a_call_is_whole(tmp_path: Path) -> None:
+    """Weights, intervals, own paths and force: typed as it stands, it does the same."""
+    own = own_protocol(test="my test", fit="train", ood={"far": "far", "near": "n"}, kind="flat")
+    text = command_of(
+        own,
+        repeated={"--model": ["timm:a"], "--detector": ["msp", "knn?k=5"], "--shaping": []},
+        weights={"timm:a": Path("w.pt")},
+        flags={"--ensemble": False, "--force": True},
+        intervals=Intervals(50, seed=3),
+    )
+    assert text == (
+        "theodolite bench --id 'my test' --fit train --ood far=far --ood near=n --kind flat --model timm:a "
+        "--detector msp --detector 'knn?k=5' --weights timm:a=w.pt --intervals --replicates 50 --seed 3 "
+        "--force"
+    )
+    folder = make_folder(tmp_path / "f")
+    settings = BenchSettings(cache=tmp_path / "cache")
+    made = bench(f"features:{folder}", detectors=["msp"], intervals=Intervals(20, seed=4), settings=settings)
+    assert made.command.endswith("--detector msp --intervals --replicates 20 --seed 4")
+
+
+def test_pictures_are_those_of_the_models_that_looked_at_them(tmp_path: Path) -> None:
+    """A feature folder that joins a protocol has rows of its own: the protocol's pictures are not theirs."""
+    asked: list[str] = []
+
+    def picture(data_set: str, _row: int) -> Image.Image:
+        asked.append(data_set)
+        return Image.new("L", (2, 2))
+
+    subjects = [from_folder(make_folder(tmp_path / name), name=name) for name in ("looked", "joined")]
+    made = run_bench(
+        subjects,
+        parse_specs(["ora"]),
+        title="",
+        command="",
+        highlight=Highlight("ORA", picture, {"looked"}),
+    )
+    assert all(sample.picture is not None for sample in made.telling["looked"])
+    assert all(sample.picture is None for sample in made.telling["joined"])
+    assert len(asked) == len(made.telling["looked"]) == len(made.telling["joined"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from theodolite import ExtractionSettings, FeatureStore, Guard, Head, extract, fit_guard, train_probe
@@ -19,9 +20,11 @@ from theodolite.core.errors import CaptureError, InputError
 from theodolite.features.encoder import OUTPUT, OutputCapture
 from theodolite.features.head_files import read_head
 from theodolite.features.linear_probe import save_probe
+from theodolite.models import load_model
 
 CODE = """
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 
@@ -163,3 +166,14 @@ def test_the_commands_say_what_was_taken(
     assert "the output of the model, which has no head: 300 × 12 features" in capsys.readouterr().out
     probe_command(store=str(place / "features" / "id_fit"), output=tmp_path / "p.safetensors", epochs=2)
     assert read_head(tmp_path / "p.safetensors").width == 12
+
+
+def test_a_supcon_encoder_without_its_linear_file(tmp_path: Path) -> None:
+    """`scl:…?linear=none`: the encoder of a contrastive release, whose 512 outputs are the features."""
+    whole = load_model("scl:resnet18-supcon", pretrained=False)
+    weights = {f"encoder.{key}": value for key, value in whole.model.state_dict().items() if "fc." not in key}
+    save_file(weights, tmp_path / "encoder.safetensors")
+    loaded = load_model("scl:resnet18-supcon?linear=none", weights=tmp_path / "encoder.safetensors")
+    assert (loaded.layer, loaded.class_names) == (None, None)
+    features, logits = OutputCapture(loaded.model)(torch.rand(2, 3, 32, 32))
+    assert (features.shape, logits.shape) == ((2, 512), (2, 0))

@@ -77,6 +77,7 @@ def test_zero_shot_and_probe_side_by_side(
     module = import_module("theodolite.paper.items")
     monkeypatch.setattr(module, "protocol", lambda _: own)
     monkeypatch.setattr(module, "find_backbone", lambda _: card)
+    monkeypatch.setattr(module, "_id_and_some_ood", lambda *_: True)  # which is known of named data sets
     monkeypatch.setattr(published, "load_table", lambda _: table)
     monkeypatch.setattr("theodolite.paper.probes.train_probe", quick := _Quick())
     # A random CLIP knows no colours: only the probe is a classifier.

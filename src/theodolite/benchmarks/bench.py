@@ -6,7 +6,6 @@ result = bench("imagenet", ["convnext", "swin"], detectors=["ora", "knn?k=200"],
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +20,7 @@ from ..data import ImageSource, as_picture
 from ..data.orientation import upright
 from ..detectors.spec import parse_specs
 from ..features.settings import Running
+from .command import command_of
 from .extraction import Extraction
 from .feature_folder import from_folder
 from .measure import Intervals
@@ -118,11 +118,18 @@ def bench(
         subjects,
         specs,
         title=chosen.title if chosen is not None else ", ".join(subject.name for subject in subjects),
-        command=settings.command or _command(protocol, models, detectors, shapings, ensemble),
+        command=settings.command
+        or command_of(
+            protocol,
+            repeated={"--model": models, "--detector": detectors, "--shaping": shapings},
+            weights=settings.weights,
+            flags={"--ensemble": ensemble, "--force": force},
+            intervals=intervals,
+        ),
         ensemble=ensemble,
         intervals=intervals,
         cache=settings.place / "scores",
-        highlight=Highlight(highlight, gatherer.picture),
+        highlight=Highlight(highlight, gatherer.picture, gatherer.looked_at),
         force=force,
         progress=settings.watcher.scoring,
     )
@@ -135,6 +142,7 @@ class _Gatherer:
         self.protocol = protocol
         self.settings = settings
         self.root = data_root(settings.root)
+        self.looked_at: set[str] = set()
         self._sources: dict[str, ImageSource | None] = {}
 
     def subject(self, name: str) -> Subject:
@@ -155,6 +163,7 @@ class _Gatherer:
             repair=self.settings.repair,
             verify=self.settings.verify,
         )
+        self.looked_at.add(name)
         return extraction.subject(name, self.settings.weights.get(name))
 
     def picture(self, data_set: str, row: int) -> Image.Image | None:
@@ -185,17 +194,3 @@ def _models(given: str | BenchProtocol, models: Sequence[str], weights: Mapping[
     if unused:
         raise InputError(f"--weights names {unused[0]!r}, which is none of the models: {', '.join(names)}")
     return names
-
-
-def _command(
-    protocol: str | BenchProtocol,
-    models: Sequence[str],
-    detectors: Sequence[str],
-    shapings: Sequence[str],
-    ensemble: bool,
-) -> str:
-    """The command that does the same."""
-    words = ["theodolite", "bench", protocol if isinstance(protocol, str) else protocol.name]
-    for option, values in (("--model", models), ("--detector", detectors), ("--shaping", shapings)):
-        words += [word for value in values for word in (option, value)]
-    return shlex.join([*words, *(["--ensemble"] if ensemble else [])])

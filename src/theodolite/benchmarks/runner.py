@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,19 @@ Progress: TypeAlias = Callable[[str, str, int, int], None]
 
 @dataclass(frozen=True)
 class Highlight:
-    """The score that chooses the samples worth a look, and where their pictures are, if anywhere."""
+    """The score that chooses the samples worth a look, and where their pictures are, if anywhere.
+
+    ``subjects`` are the models that looked at these pictures (None: all of them); a feature folder that joins
+    a protocol may have other samples.
+    """
 
     label: str = HIGHLIGHT
     picture: Picture = lambda _set, _row: None
+    subjects: Collection[str] | None = None
+
+    def picture_for(self, subject: str) -> Picture:
+        known = self.subjects is None or subject in self.subjects
+        return self.picture if known else (lambda _set, _row: None)
 
 
 @dataclass
@@ -119,7 +128,9 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
             beside = partial(published_beside, subject, spec)
             out.cells += measured_cells(subject.name, spec.label, found, beside, intervals)
     if highlight is not None:
-        out.telling[subject.name] = find_telling(scorer, found, highlight.label, highlight.picture)
+        out.telling[subject.name] = find_telling(
+            scorer, found, highlight.label, highlight.picture_for(subject.name)
+        )
 
 
 def _enter_ensemble(
