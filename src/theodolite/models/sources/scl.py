@@ -2,8 +2,8 @@
 
 The release of the KNN and fDBD authors stores an encoder (with a projection head that is not used here) and,
 for the contrastive models, the linear head in a second file beside it. Put the files into the folder that
-THEODOLITE_WEIGHTS names, or pass them: ``--weights encoder.pth`` and ``?linear=encoder_linear.pth``. An encoder
-alone is ``?linear=none``: its output is the feature (`theodolite extract --no-head`).
+THEODOLITE_WEIGHTS names, or pass them: ``--weights encoder.pth`` and ``?linear=encoder_linear.pth``. An
+encoder alone is ``?linear=none``: its output is the feature (`theodolite extract --no-head`).
 """
 
 from __future__ import annotations
