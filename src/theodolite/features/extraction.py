@@ -69,8 +69,7 @@ def fill_store(
     writer = StoreWriter.open(
         output(recipe) if callable(output) else output,
         recipe,
-        head,
-        width=output_width(capture),
+        head or output_width(capture),
         source=name,
         weights_file=weights_file,
         class_names=None if head is None else loaded.class_names,

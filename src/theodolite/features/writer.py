@@ -67,10 +67,9 @@ class StoreWriter:
         cls,
         folder: str | Path,
         recipe: Recipe,
-        head: Head | None,
+        head: Head | int,
         *,
         source: str,
-        width: int | None = None,
         weights_file: str | None = None,
         class_names: Iterable[str] | None = None,
         folders: Iterable[str] | None = None,
@@ -80,10 +79,10 @@ class StoreWriter:
     ) -> StoreWriter:
         """A writer that goes on where an earlier one stopped; it keeps that one's shard and batch size.
 
-        Features without a ``head`` say their ``width``.
+        ``head`` is that of the features, or the width of features without one.
         """
         folder = Path(folder)
-        head_bytes = None if head is None else _head_bytes(head)
+        head_bytes = _head_bytes(head) if isinstance(head, Head) else None
         if (folder / FILE).is_file():
             manifest = Manifest.read(folder)
             require_recipe(folder, manifest, recipe)
@@ -95,8 +94,8 @@ class StoreWriter:
             write_bytes(folder / HEAD_FILE, head_bytes)
         manifest = Manifest(
             recipe=recipe,
-            width=head.width if head is not None else int(width or 0),
-            classes=0 if head is None else head.classes,
+            width=head.width if isinstance(head, Head) else head,
+            classes=head.classes if isinstance(head, Head) else 0,
             head=None if head_bytes is None else hashlib.sha256(head_bytes).hexdigest(),
             shard_rows=shard_rows,
             batch_size=batch_size or BATCH_SIZE,
