@@ -22,8 +22,8 @@ from .agreement import explain_head
 from .arrays import FeatureArray
 from .layers import Call
 
-# Rows that are solved for: so many times the unknowns of a class, or all; and beyond these at the least.
-_ENOUGH, _SPARE = 4, 32
+# Rows that are solved for: so many, or so many times the unknowns of a class, or all; and so many to spare.
+_ROWS, _ENOUGH, _SPARE = 16_384, 4, 32
 _OPEN = 0.01
 _STEP = 1024
 _REMEDY = "Give the head itself, weight and bias (--head FILE, or head.safetensors in the folder)"
@@ -128,7 +128,7 @@ def _pairs(arrays: Sequence[FeatureArray]) -> Iterator[_Pair]:
 def _some(arrays: Sequence[FeatureArray]) -> _Pair:
     """Rows from the whole of the data, as many as are enough."""
     width, total = arrays[0].width, sum(map(len, arrays))
-    step = max(1, total // (_ENOUGH * (width + 1 + _SPARE)))
+    step = max(1, total // max(_ROWS, _ENOUGH * (width + 1 + _SPARE)))
     kept, seen = list[_Pair](), 0
     for pair in _pairs(arrays):
         chosen = torch.arange((-seen) % step, len(pair.features), step)
