@@ -106,7 +106,7 @@ def run(place: Path, *arguments: str) -> str:
 def test_a_protocol_a_source_a_format_a_score_and_a_metric_meet_in_a_bench(place: Path) -> None:
     shown = run(
         place, "bench", "bytes", "--model", "mine:tiny", "--root", ".", "--cache", "cache", "-o", "out",
-        "--detector", "gap", "--detector", "ora", "--workers", "0",
+        "--detector", "gap", "--detector", "ora", "--workers", "0", "--force",
     )  # fmt: skip
     assert "Gap" in shown
     assert "FPR50 ↓ in %" in shown

@@ -29,7 +29,9 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def own(pictures: Path, out: Path, *more: str) -> tuple[str | Path, ...]:
     data = ("--id", pictures / "test", "--fit", pictures / "fit", "--ood", f"far={pictures / 'far'}")
-    return ("bench", "--model", MODEL, *data, "--cache", out / "cache", "-o", out, "--workers", "0", *more)
+    # A network that was never trained is at chance: refused unless it is forced.
+    place = ("--cache", out / "cache", "-o", out)
+    return ("bench", "--model", MODEL, *data, *place, "--workers", "0", "--force", *more)
 
 
 def test_bench_on_pictures_of_ones_own_then_from_the_stores_alone(pictures: Path, tmp_path: Path) -> None:
@@ -45,7 +47,9 @@ def test_bench_on_pictures_of_ones_own_then_from_the_stores_alone(pictures: Path
     (stores / "about.json").write_text(json.dumps({**about, "backbone": "lite0"}))
     moved = tmp_path / "elsewhere"
     stores.rename(moved)
-    second = run("bench", f"features:{moved}", "--cache", tmp_path / "new", "-o", tmp_path / "again")
+    second = run(
+        "bench", f"features:{moved}", "--cache", tmp_path / "new", "-o", tmp_path / "again", "--force"
+    )
     assert second.code == 0, second.err
     again = json.loads((tmp_path / "again" / "results.json").read_text())
     assert again["cells"] == results["cells"]

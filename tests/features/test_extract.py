@@ -76,6 +76,7 @@ def test_features_are_the_models_own(images: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(batch[0], expected)
     assert batch[1] is not None
     assert batch[1].tolist() == labels.tolist()
+    assert store.head is not None
     torch.testing.assert_close(store.head(batch[0]), model(pixels[:, None].float() / 255).detach())
 
 

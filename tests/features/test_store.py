@@ -87,6 +87,7 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.cat([batch[1] for batch in read if batch[1] is not None]), labels)
     assert torch.cat([batch[2] for batch in read]).tolist() == [number_of(name) for name in names]
     assert list(store.names()) == names
+    assert store.head is not None
     torch.testing.assert_close(store.head.weight, head().weight, rtol=0, atol=0)
 
 

@@ -14,9 +14,9 @@ from made_guards import CLASSES, clusters, head
 from realdata import load_head, load_split
 from theodolite import Head
 from theodolite.core.errors import InputError
+from theodolite.evaluation.agreement import Agreement, _binomial_tail, _interval, agreement
 from theodolite.features import extract
 from theodolite.guard import fit_guard
-from theodolite.guard.agreement import Agreement, _binomial_tail, _interval, agreement
 
 
 def measured(features: Tensor, labels: Tensor, own: Head | None = None, batch: int = 700) -> Agreement:

@@ -78,6 +78,7 @@ def test_parts_are_one_data_set(data: Path) -> None:
 def test_labels_that_do_not_agree_are_refused_unless_forced(data: Path) -> None:
     store = extract(data / "train.npz", MODEL)
     (features, _, _) = next(iter(store))
+    assert store.head is not None
     answers = store.head(features).argmax(dim=1).numpy()
     with np.load(data / "train.npz") as file:
         images = file["images"]

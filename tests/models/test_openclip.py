@@ -11,7 +11,9 @@ from safetensors.torch import save_file
 from theodolite.core.compat import import_torchvision
 from theodolite.core.errors import InputError, ModelError
 from theodolite.features.capture import Capture
+from theodolite.features.linear_probe import save_probe
 from theodolite.models import load_model
+from theodolite.reference.head import Head
 
 import_torchvision()
 import open_clip  # noqa: E402  (after the door to torchvision is open)
@@ -106,3 +108,13 @@ def test_prompt_and_classes_are_checked(folder: Path) -> None:
         load_model(f"openclip:{folder}", classes="cat,dog", prompt="a photo")
     with pytest.raises(InputError, match="at least two"):
         load_model(f"openclip:{folder}?classes=cat")
+
+
+def test_a_probe_that_is_a_cosine_head_stays_one(folder: Path, tmp_path: Path) -> None:
+    head = Head.cosine(torch.randn(5, 16, generator=torch.Generator().manual_seed(1)))
+    save_probe(head, tmp_path / "probe.safetensors")
+    loaded = load_model(f"openclip:{folder}", linear=tmp_path / "probe.safetensors")
+    capture = Capture(loaded.model, loaded.layer)
+    features, logits = capture(IMAGES)
+    assert capture.head.unit_features
+    assert torch.allclose(logits, torch.nn.functional.normalize(features) @ head.weight.T, atol=1e-6)

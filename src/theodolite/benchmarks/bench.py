@@ -6,7 +6,6 @@ result = bench("imagenet", ["convnext", "swin"], detectors=["ora", "knn?k=200"],
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +20,7 @@ from ..data import ImageSource, as_picture
 from ..data.orientation import upright
 from ..detectors.spec import parse_specs
 from ..features.settings import Running
+from .command import command_of
 from .extraction import Extraction
 from .feature_folder import from_folder
 from .feature_sets import TEST
@@ -91,6 +91,7 @@ def bench(
     intervals: Intervals | None = None,
     highlight: str = HIGHLIGHT,
     full_spectrum: bool = False,
+    force: bool = False,
     settings: BenchSettings | None = None,
 ) -> RunResult:
     """Measure scores on a protocol, next to the published values; what is kept on disk is not done again.
@@ -100,6 +101,8 @@ def bench(
     each again behind every one of ``shapings``. ``ensemble`` adds the models together, by the plain sum or
     by the rules it names (``["sum", "standardised", "p-values"]``). ``highlight`` is the score that chooses
     the samples shown. ``full_spectrum`` counts shifted ID data as ID, on protocols that have such.
+    A model that gives the labels of its ID data hardly more often than by chance, or far less often than its
+    features would (`evaluation.agreement`), is refused; ``force`` measures it all the same.
     """
     settings = settings or BenchSettings()
     chosen = None if _is_folder(protocol) else _protocol(protocol)
@@ -122,11 +125,23 @@ def bench(
         specs,
         title=chosen.title if chosen is not None else _title(subjects),
         command=settings.command
-        or _command(protocol, models, detectors, shapings, ensemble=ensemble, full_spectrum=full_spectrum),
+        or command_of(
+            protocol,
+            repeated={
+                "--model": models,
+                "--detector": detectors,
+                "--shaping": shapings,
+                "--combine": () if isinstance(ensemble, bool) else ensemble,
+            },
+            weights=settings.weights,
+            flags={"--ensemble": ensemble is True, "--full-spectrum": full_spectrum, "--force": force},
+            intervals=intervals,
+        ),
         ensemble=ensemble,
         intervals=intervals,
         cache=settings.place / "scores",
-        highlight=Highlight(highlight, gatherer.picture),
+        highlight=Highlight(highlight, gatherer.picture, gatherer.looked_at),
+        force=force,
         progress=settings.watcher.scoring,
     )
 
@@ -141,6 +156,7 @@ class _Gatherer:
         self.full_spectrum = full_spectrum or (protocol is not None and protocol.full_spectrum)
         self.settings = settings
         self.root = data_root(settings.root)
+        self.looked_at: set[str] = set()
         self._sources: dict[str, ImageSource | None] = {}
 
     def subject(self, name: str) -> Subject:
@@ -161,6 +177,7 @@ class _Gatherer:
             repair=self.settings.repair,
             verify=self.settings.verify,
         )
+        self.looked_at.add(name)
         return extraction.subject(name, self.settings.weights.get(name))
 
     def picture(self, data_set: str, row: int) -> Image.Image | None:
@@ -202,21 +219,3 @@ def _models(given: str | BenchProtocol, models: Sequence[str], weights: Mapping[
     if unused:
         raise InputError(f"--weights names {unused[0]!r}, which is none of the models: {', '.join(names)}")
     return names
-
-
-def _command(
-    protocol: str | BenchProtocol,
-    models: Sequence[str],
-    detectors: Sequence[str],
-    shapings: Sequence[str],
-    *,
-    ensemble: bool | Sequence[str],
-    full_spectrum: bool,
-) -> str:
-    """The command that does the same."""
-    words = ["theodolite", "bench", protocol if isinstance(protocol, str) else protocol.name]
-    for option, values in (("--model", models), ("--detector", detectors), ("--shaping", shapings)):
-        words += [word for value in values for word in (option, value)]
-    rules = [] if isinstance(ensemble, bool) else [word for rule in ensemble for word in ("--combine", rule)]
-    flags = {"--ensemble": ensemble is True, "--full-spectrum": full_spectrum}
-    return shlex.join([*words, *rules, *(flag for flag, given in flags.items() if given)])

@@ -22,8 +22,8 @@ def published_beside(
     if subject.protocol is None or subject.backbone is None or not _comparable(subject, spec, ood):
         return ()
     options: Options = spec.published_options()
-    if subject.head.unit_features:
-        options = {**options, "head": "zero-shot"}
+    if subject.published_head is not None:
+        options = {**options, "head": subject.published_head}
     return _values(subject.protocol, spec.name, ood, metric, options, backbone=subject.backbone)
 
 

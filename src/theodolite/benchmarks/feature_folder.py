@@ -1,8 +1,9 @@
 """Feature folders: a subject on disk.
 
 A feature folder holds ``head.safetensors`` (weight, bias) and, each a safetensors file (features, labels) or
-a feature store: ``id_fit``, ``id_test``, and one for every OOD set. ``about.json`` may say which protocol and
-backbone it belongs to, so that published numbers are found.
+a feature store: ``id_fit``, ``id_test``, and one for every OOD set. Where files hold ``logits`` as well, the
+head must give them; without a head it is recovered from those of the ID sets. ``about.json`` may say which
+protocol and backbone it belongs to, so that published numbers are found.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from ..core.errors import FormatError, InputError, did_you_mean
 from ..core.files import read_json, write_json
 from ..core.plain import to_plain
 from ..features import head_files
+from ..features.arrays import open_array
 from ..features.folders import HEAD_OF_FOLDER, feature_sets
+from ..features.recovered import recovered_head, require_logits_of
 from ..features.store import FeatureStore, is_store
 from ..models import list_models
 from ..published import backbones
@@ -95,15 +98,23 @@ def outlier_names(folder: Path) -> list[str]:
 
 
 def read_head(folder: Path) -> Head:
-    """The head of a feature folder: its own file, or that of the store of ID data."""
+    """The head of a feature folder: its own file, that of the store of ID data, or that of stored logits."""
     path = folder / HEAD
+    arrays = [open_array(file) for file in feature_sets(folder).values() if file.is_file()]
     if not path.is_file():
+        known = [array for array in arrays if array.path.stem in (FIT, TEST)]
+        if (head := recovered_head(known)) is not None:
+            require_logits_of(head, arrays)
+            return head
         if is_store(folder / TEST):
-            return FeatureStore(folder / TEST).head
+            return head_files.require_head_of(FeatureStore(folder / TEST))
         raise InputError(
-            f"{folder} has no {HEAD}: a feature folder holds the weight and bias of the last layer"
+            f"{folder} has no {HEAD}: a feature folder holds the weight and bias of the last layer, or the "
+            f"logits of its ID sets, from which they can be recovered"
         )
-    return head_files.read_head(path)
+    head = head_files.read_head(path)
+    require_logits_of(head, arrays)
+    return head
 
 
 def read_about(folder: Path) -> About:

@@ -20,6 +20,7 @@ from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..detectors import detector_record, list_detectors
 from ..evaluation import Evaluation, Metric, list_metrics
 from .cells import Cell, cells_from_json, cells_to_json
+from .feature_sets import TEST
 from .telling import TellingSample
 
 FORMAT = "theodolite-results/1"
@@ -110,8 +111,9 @@ class Seconds:
 class RunResult:
     """A run: every cell, what it was measured on and with, and what was left out and why.
 
-    ``notes`` say what to know before it is believed. ``highlight`` is the detector that chose the samples
-    worth a look, and that pages show first.
+    ``notes`` say what to know before it is believed; ``doubts`` are models that were measured by force, and
+    why their head seems not to be that of their features. ``highlight`` is the detector that chose the
+    samples worth a look, and that pages show first.
     """
 
     title: str
@@ -126,6 +128,7 @@ class RunResult:
     seconds: Mapping[str, Seconds] | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: versions())
     notes: tuple[str, ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
     evaluations: Mapping[str, Evaluation] = field(default_factory=dict, compare=False, repr=False)
     telling: Mapping[str, Sequence[TellingSample]] = field(default_factory=dict, compare=False, repr=False)
     highlight: str = field(default=HIGHLIGHT, compare=False, repr=False)
@@ -191,6 +194,16 @@ class RunResult:
             if (caution := _caution(facts, subject.classes)) is not None
         ]
 
+    @property
+    def accuracies(self) -> list[str]:
+        """How often each model gives the labels of its held-out ID samples, where they have any."""
+        return [
+            f"{name}: {facts.accuracy:.2f} % of the labels of {facts.samples[TEST]:,} {TEST} samples are "
+            f"given by the head of {facts.classes:,} classes"
+            for name, facts in self.subjects.items()
+            if facts.accuracy is not None and TEST in facts.samples
+        ]
+
     # ------------------------------------------------------------------ files
 
     def to_json(self) -> JsonObject:
@@ -215,6 +228,8 @@ class RunResult:
             content["notes"] = to_plain(self.notes)
         if self.seconds is not None:
             content["seconds"] = {name: spent.to_json() for name, spent in self.seconds.items()}
+        if self.doubts:
+            content["doubts"] = to_plain(self.doubts)
         return content
 
     @classmethod
@@ -234,6 +249,7 @@ class RunResult:
             seeds=read.seeds,
             bootstrap=read.bootstrap,
             seconds=read.seconds,
+            doubts=read.doubts,
             versions=read.versions,
             notes=read.notes,
         )
@@ -255,6 +271,7 @@ class _File:
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
     notes: tuple[str, ...] = ()
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 def _caution(facts: DetectorFacts, classes: int) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation
 from ..guard.ensemble import SUM, check_combination
+from .belonging import require_belonging
 from .cells import Cell
 from .compare import leaderboard_beside, published_beside, published_ensemble
 from .ensemble import ensemble_name, ensemble_scores, require_same_samples
@@ -27,10 +28,19 @@ Progress: TypeAlias = Callable[[str, str, int, int], None]
 
 @dataclass(frozen=True)
 class Highlight:
-    """The score that chooses the samples worth a look, and where their pictures are, if anywhere."""
+    """The score that chooses the samples worth a look, and where their pictures are, if anywhere.
+
+    ``subjects`` are the models that looked at these pictures (None: all of them); a feature folder that joins
+    a protocol may have other samples.
+    """
 
     label: str = HIGHLIGHT
     picture: Picture = lambda _set, _row: None
+    subjects: Collection[str] | None = None
+
+    def picture_for(self, subject: str) -> Picture:
+        known = self.subjects is None or subject in self.subjects
+        return self.picture if known else (lambda _set, _row: None)
 
 
 @dataclass
@@ -57,18 +67,22 @@ def run(
     intervals: Intervals | None = None,
     cache: Path | None = None,
     highlight: Highlight | None = None,
+    force: bool = False,
     progress: Progress = lambda _model, _name, _done, _total: None,
 ) -> RunResult:
     """Score every spec on every subject, and measure.
 
     ``ensemble`` adds the models' scores together, by the plain sum or by the rules it names. ``cache`` is a
     folder of finished scores. With ``highlight`` the result also has the samples worth a look.
+    A subject whose head gives the labels of its ID rows hardly more often than by chance is refused; with
+    ``force`` it is measured, and the result says so.
     """
     rules = [check_combination(rule) for rule in ((SUM,) if ensemble is True else ensemble or ())]
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise InputError(f"two models are called the same: {', '.join(names)}")
     intervals = intervals or Intervals()
+    doubts = {subject.name: require_belonging(subject, force=force) for subject in subjects}
     out = _Gathered(notes=require_same_samples(subjects) if rules else [])
     scorers = [
         Scorer(subject, specs, cache=cache, progress=partial(progress, subject.name)) for subject in subjects
@@ -94,6 +108,7 @@ def run(
         seeds={"bootstrap": intervals.seed, **seeds},
         bootstrap=intervals.bootstrap,
         seconds=out.seconds,
+        doubts={name: doubt for name, doubt in doubts.items() if doubt is not None},
         evaluations=out.evaluations,
         telling=out.telling,
         highlight=HIGHLIGHT if highlight is None else highlight.label,
@@ -120,7 +135,9 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
             beside = partial(published_beside, subject, spec)
             out.cells += measured_cells(subject.name, spec.label, found, beside, intervals, subject.groups)
     if highlight is not None:
-        out.telling[subject.name] = find_telling(scorer, found, highlight.label, highlight.picture)
+        out.telling[subject.name] = find_telling(
+            scorer, found, highlight.label, highlight.picture_for(subject.name)
+        )
 
 
 def _enter_ensemble(out: _Gathered, scorers: Sequence[Scorer], rule: str, intervals: Intervals) -> None:

@@ -1,22 +1,23 @@
 """Scores kept on disk, each under a key of everything that decides it: features, head, score, code.
 
 The code is that of the detectors and of all they stand on, and of the loop that scores a set; a comment, or
-an edit of a command, of a model source or of a page leaves every key as it is.
+an edit of a command, of a model source or of a page leaves every key as it is. Of a score of one's own it is
+its module and all of the same hand that this imports; where that cannot be known, its scores are not kept.
 """
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from pathlib import Path
 
 import torch
 
 from ..core.arrays import FloatArray
-from ..core.code import code_behind, code_digest
+from ..core.code import code_behind
 from ..core.errors import FormatError
 from ..core.files import read_tensors, write_tensors
+from ..core.own_code import own_digest
 from ..detectors import Detector
 from ..detectors.spec import DetectorSpec
 from ..features.head_files import head_digest
@@ -36,10 +37,15 @@ class ScoreCache:
         self.subject = subject
         self._head = head_digest(subject.head) if folder is not None else ""
         self._paths: dict[tuple[str, str], Path] = {}
+        self._own: dict[type[Detector], str | None] = {}
+
+    def keeps(self, spec: DetectorSpec) -> bool:
+        """Whether there is a folder, and all is known that decides the scores."""
+        return self.folder is not None and self._own_code(spec) is not None
 
     def read(self, spec: DetectorSpec, name: str) -> FloatArray | None:
         """The scores of a set, if they are there and whole."""
-        if self.folder is None or not self.path(spec, name).is_file():
+        if not self.keeps(spec) or not self.path(spec, name).is_file():
             return None
         try:
             tensors, _ = read_tensors(self.path(spec, name), _FORMAT)
@@ -48,7 +54,7 @@ class ScoreCache:
         return tensors["scores"].numpy()
 
     def write(self, spec: DetectorSpec, name: str, scores: FloatArray) -> None:
-        if self.folder is None:
+        if self.folder is None or not self.keeps(spec):
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         about = {"format": _FORMAT, "model": self.subject.name, "entry": spec.label, "set": name}
@@ -71,20 +77,21 @@ class ScoreCache:
             "rows": self.subject.judged[name].digest,
             "entry": [spec.name, spec.options, spec.shaping],
         }
-        if own := _own_code(spec.record.detector):
+        if own := self._own_code(spec):
             decides["own code"] = own
         if "store" in spec.options:
             decides["store"] = StoreSet(Path(str(spec.options["store"]))).digest
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
-
-def _own_code(detector: type[Detector]) -> str:
-    """Digest of the files of a score that is not one of ours; empty for ours, which the key covers."""
-    package = __name__.split(".")[0]
-    files = {
-        inspect.getsourcefile(part)
-        for part in detector.__mro__
-        if issubclass(part, Detector) and not part.__module__.startswith(f"{package}.")
-    }
-    texts = [Path(file).read_text(encoding="utf-8") for file in sorted(str(file) for file in files)]
-    return " ".join(code_digest(text) for text in texts)
+    def _own_code(self, spec: DetectorSpec) -> str | None:
+        """Digest of a score of one's own; empty for ours, which the key covers; None if it is not known."""
+        detector = spec.record.detector
+        if detector not in self._own:
+            package = __name__.split(".")[0]
+            own = [
+                part
+                for part in detector.__mro__
+                if issubclass(part, Detector) and not part.__module__.startswith(f"{package}.")
+            ]
+            self._own[detector] = own_digest(own, imported=spec.record.entered) if own else ""
+        return self._own[detector]

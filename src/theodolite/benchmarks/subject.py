@@ -11,14 +11,18 @@ from ..features.head_files import head_digest
 from ..reference.head import Head
 from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
 
+# Heads that are not a model's own, as published tables call them.
+ZERO_SHOT, LINEAR_PROBE = "zero-shot", "linear-probe"
+
 
 @dataclass(frozen=True)
 class Subject:
     """The features of one model. ``missing`` says which sets were left out, and why.
 
-    ``backbone`` and ``protocol`` are the names under which published tables know it, if they do; ``folder``
-    is where its features lie on disk, if they do. ``groups`` are OOD sets that are averaged together, by the
-    name of the mean. ``shifted`` counts the rows of ``test`` that are ID data under a shift, by their set.
+    ``backbone`` and ``protocol`` are the names under which published tables know it, if they do, and
+    ``head_kind`` what they say of its head where it is not the model's own; ``folder`` is where its features
+    lie on disk, if they do. ``groups`` are OOD sets that are averaged together, by the name of the mean.
+    ``shifted`` counts the rows of ``test`` that are ID data under a shift, by their set.
     """
 
     name: str
@@ -32,6 +36,7 @@ class Subject:
     folder: Path | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shifted: Mapping[str, int] = field(default_factory=dict)
+    head_kind: str | None = None
 
     def __post_init__(self) -> None:
         taken = sorted({FIT, TEST, AVERAGE, *self.groups, *self.shifted} & set(self.ood))
@@ -62,6 +67,11 @@ class Subject:
             if (absent := [part for part in sets if part not in self.ood])
         }
         return {**self.missing, **partly}
+
+    @property
+    def published_head(self) -> str | None:
+        """The kind of head by which published tables tell rows of one backbone apart."""
+        return self.head_kind or (ZERO_SHOT if self.head.unit_features else None)
 
     @property
     def sets(self) -> dict[str, FeatureSet]:

@@ -180,7 +180,8 @@ def _rows(rows: FeatureSet, wanted: Sequence[int]) -> tuple[Tensor, Tensor | Non
 def _place(scorer: Scorer, chosen: str) -> Path | None:
     """The file of a run's samples, named by the scores that chose and drew them."""
     folder, specs = scorer.cache.folder, {spec.label: spec for spec in scorer.specs}
-    if folder is None:
+    used = [specs[label] for label in (chosen, DRAWN) if label in specs]
+    if folder is None or not all(scorer.cache.keeps(spec) for spec in used):
         return None
     digest = hashlib.sha256(code_behind("benchmarks.telling").encode())
     for label in dict.fromkeys((chosen, DRAWN)):

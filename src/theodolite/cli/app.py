@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from pathlib import Path
 from typing import Annotated, NoReturn, TextIO
 
 import typer
@@ -13,6 +12,7 @@ import typer
 from .._version import __version__
 from ..core.errors import InputError, TheodoliteError, TheodoliteWarning
 from ._console import clean, say, screen
+from ._importing import import_own
 from .bench import bench
 from .collect import collect
 from .combine import combine
@@ -65,25 +65,14 @@ def _theodolite(
     ] = False,
     modules: Annotated[
         list[str] | None,
-        typer.Option("--import", help="A Python module with scores, sources, … of your own, imported first."),
+        typer.Option(
+            "--import",
+            help="A Python module (my_scores) or file (./my_scores.py) with scores, sources, … of your own.",
+        ),
     ] = None,
 ) -> None:
     for name in modules or []:
-        _import(name)
-
-
-def _import(name: str) -> None:
-    """A module that lies in the working directory, or is installed."""
-    from ..core.compat import import_module
-
-    if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))
-    try:
-        import_module(name)
-    except ImportError as error:
-        raise InputError(
-            f"--import {name}: {error}. Check that it is installed or lies in the working directory"
-        ) from error
+        import_own(name)
 
 
 for _command in COMMANDS:

@@ -82,6 +82,9 @@ def bench(
     skip_unreadable: options.SkipUnreadable = False,
     repair: options.Repair = False,
     verify: options.Verify = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Measure although a head hardly agrees with the labels.")
+    ] = False,
 ) -> None:
     """Measure scores on a protocol, next to the published values; an interrupted run goes on."""
     from ..benchmarks import BenchSettings, Intervals
@@ -105,6 +108,7 @@ def bench(
             ensemble=combine or ensemble,
             full_spectrum=full_spectrum,
             intervals=Intervals(replicates if intervals else 0, seed=seed),
+            force=force,
             settings=BenchSettings(
                 weights=parse_weights(weights or []),
                 root=root,
@@ -118,6 +122,10 @@ def bench(
         )
     for table in (*metric_tables(result), *leaderboard_tables(result, top=_SHOWN)):
         console.print(terminal(table))
+    for line in result.accuracies:
+        say(console, line)
+    for doubt in result.doubts.values():
+        say(console, doubt, "yellow", title="measured by force: ")
     for line in result.left_out:
         say(console, f"left out: {line}", "yellow")
     for line in [*result.notes, *result.cautions]:

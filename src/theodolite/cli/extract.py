@@ -22,6 +22,12 @@ def extract(
     ] = None,
     weights: options.Weights = None,
     layer: options.Layer = None,
+    no_head: Annotated[
+        bool, typer.Option("--no-head", help="The model is an encoder: its output is the feature.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --no-head: also an output that looks like logits.")
+    ] = False,
     kind: options.Kind = None,
     holds: options.From = None,
     head: options.HeadFile = None,
@@ -53,6 +59,8 @@ def extract(
         part=part,
         limit=limit,
         layer=layer,
+        headless=no_head,
+        force=force,
         dtype=dtype,
         repair=repair,
         verify=verify,
@@ -67,4 +75,5 @@ def extract(
     say_run(console, log, timings=timings)
     skipped = f", {len(store.skipped):,} unreadable left out" if store.skipped else ""
     dtype = store.manifest.recipe.dtype
-    say(console, f"{len(store):,} × {store.width} features ({dtype}{skipped}) in {output}")
+    taken = "" if store.head is not None else "the output of the model, which has no head: "
+    say(console, f"{taken}{len(store):,} × {store.width} features ({dtype}{skipped}) in {output}")

@@ -31,6 +31,13 @@ def reached_digest(module: str, name: str) -> str | None:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
+def is_installed(package: str, path: Path) -> bool:
+    """Whether the file of a package is that of a library: installed, of Python itself, or known as one."""
+    standard = Path(sysconfig.get_path("stdlib"))
+    installed = any(part in _PLACES for part in path.parts) or path.is_relative_to(standard)
+    return installed or package in _LIBRARIES
+
+
 class _Reach:
     """What is reached from one name, in all modules of the same hand."""
 
@@ -75,11 +82,7 @@ class _Reach:
 
     def _is_own(self, module: str) -> bool:
         path, top = source_file(module), module.split(".")[0]
-        if path is None or top == self.package:
-            return path is not None
-        standard = Path(sysconfig.get_path("stdlib"))
-        installed = any(part in _PLACES for part in path.parts) or path.is_relative_to(standard)
-        return not installed and top not in _LIBRARIES
+        return path is not None and (top == self.package or not is_installed(top, path))
 
     def _reach(self, module: str, names: tuple[str, ...]) -> None:
         """``module.first.second``: a name of the module or of one below it; without names, all of it."""

@@ -165,13 +165,25 @@ class Module:
 
 def source_file(module: str) -> Path | None:
     """Where the code of a module is; nothing is imported to find out."""
+    path = located(module)
+    return path if path is not None and path.suffix == ".py" else None
+
+
+def located(module: str) -> Path | None:
+    """The file of a module, source or compiled; None for one that is built in, a mere folder, or absent."""
     loaded = sys.modules.get(module)
     file = getattr(loaded, "__file__", None)
     if loaded is None:
         spec = _spec(module)
         file = None if spec is None else spec.origin
     path = None if file is None else Path(file)
-    return path if path is not None and path.suffix == ".py" and path.is_file() else None
+    return path if path is not None and path.is_file() else None
+
+
+def is_namespace(module: str) -> bool:
+    """Whether a module is a folder without code of its own."""
+    spec = _spec(module)
+    return spec is not None and spec.origin is None and spec.submodule_search_locations is not None
 
 
 def _spec(module: str) -> ModuleSpec | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -33,7 +34,7 @@ FEATURES_AS_THEY_ARE = OnFeatures()
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a score without running it."""
+    """What is known of a score without running it; ``entered`` is when its module was imported."""
 
     name: str
     title: str
@@ -43,6 +44,7 @@ class Record:
     aliases: tuple[str, ...]
     detector: type[Detector]
     on_features: OnFeatures = FEATURES_AS_THEY_ARE
+    entered: float = field(default_factory=time.time, compare=False, repr=False)
 
 
 _records: dict[str, Record] = {}

@@ -84,7 +84,8 @@ def explain_none(calls: dict[str, Call], logits: Tensor) -> str:
         return (
             f"no linear head found: the model returns {classes} logits, but none of its linear layers or "
             f"1×1 convolutions has {classes} outputs. The score needs the last linear layer: use a "
-            f"classifier that ends in nn.Linear, or put one in place of the last operation"
+            f"classifier that ends in nn.Linear, or put one in place of the last operation. If the model "
+            f"is an encoder, whose output is the feature: `theodolite extract --no-head`, then `probe`"
         )
     if len(near) > 1:
         names = ", ".join(repr(name) for name in near)
@@ -114,7 +115,8 @@ def _after(output: Tensor, logits: Tensor) -> str:
         )
     return (
         "a norm, an activation or another operation follows it, so the decision boundaries are not the "
-        "layer's. Wrap the model so that it returns the output of its last linear layer"
+        "layer's. Wrap the model so that it returns the output of its last linear layer; or, if it is an "
+        "encoder whose output is the feature, `theodolite extract --no-head`"
     )
 
 

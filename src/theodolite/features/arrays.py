@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -29,10 +30,12 @@ from .parquet import ParquetColumns
 from .store import number_of
 
 FEATURES, LABELS, IDS = ("features", "embeddings"), ("labels", "label"), ("ids", "id", "names", "name")
+LOGITS = ("logits",)
 SUFFIXES = (".npy", ".npz", ".parquet", ".safetensors")
 # Names that the only array of an archive may have when it is said to be one of features.
 _UNNAMED = ("arr_0", "x", "data")
 _ROWS = 1024
+_FLOATS = ("F16", "BF16", "F32", "F64")
 Array: TypeAlias = npt.NDArray[np.generic]
 Read: TypeAlias = Callable[[int, int], Tensor]
 
@@ -47,7 +50,10 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureArray:
-    """The features of one file. ``name`` begins the names of rows that have no id: ``new.npy#17``."""
+    """The features of one file. ``name`` begins the names of rows that have no id: ``new.npy#17``.
+
+    ``logits`` reads those that the file holds beside the features, in the same steps.
+    """
 
     path: Path
     name: str
@@ -57,6 +63,7 @@ class FeatureArray:
     labels: Tensor | None
     ids: Sequence[str] | None
     read: Callable[[int], Iterator[Tensor]]
+    logits: Callable[[int], Iterator[Tensor]] | None = None
 
     def __len__(self) -> int:
         return self.rows
@@ -116,8 +123,8 @@ class ArrayParts:
 def open_array(path: str | Path, *, name: str | None = None) -> FeatureArray:
     """The features in a ``.npy``, ``.npz``, ``.parquet`` or ``.safetensors`` file; labels where it has them.
 
-    An archive holds them as ``features``, ``labels`` and ``ids``; labels of ``NAME.npy`` may lie beside it in
-    ``NAME_labels.npy``.
+    An archive holds them as ``features``, ``labels`` and ``ids``, and perhaps ``logits``; labels of
+    ``NAME.npy`` may lie beside it in ``NAME_labels.npy``, logits in ``NAME_logits.npy``.
     """
     place = Path(path).expanduser()
     if not place.is_file():
@@ -131,7 +138,9 @@ def open_array(path: str | Path, *, name: str | None = None) -> FeatureArray:
 def _of_npy(path: Path, name: str) -> FeatureArray:
     beside = path.with_name(f"{path.stem}_labels.npy")
     labels = mapped_array(beside) if beside.is_file() else None
-    return _of_matrix(path, name, mapped_array(path), labels, None)
+    said = path.with_name(f"{path.stem}_logits.npy")
+    logits = mapped_array(said) if said.is_file() else None
+    return _of_matrix(path, name, mapped_array(path), labels, None, logits)
 
 
 def _of_npz(path: Path, name: str) -> FeatureArray:
@@ -143,22 +152,36 @@ def _of_npz(path: Path, name: str) -> FeatureArray:
             f"and where there are any labels (N,) and ids (N,)"
         )
     labels, ids = archive.one_of(LABELS, "labels"), archive.one_of(IDS, "ids")
+    logits = archive.one_of(LOGITS, "logits")
     return _of_matrix(
         path,
         name,
         archive.read(found),
         None if labels is None else archive.read(labels),
         None if ids is None else archive.read(ids),
+        None if logits is None else archive.read(logits),
     )
 
 
-def _of_matrix(path: Path, name: str, matrix: Array, labels: Array | None, ids: Array | None) -> FeatureArray:
+def _of_matrix(
+    path: Path,
+    name: str,
+    matrix: Array,
+    labels: Array | None,
+    ids: Array | None,
+    logits: Array | None,
+) -> FeatureArray:
     _require_floats(path, matrix.shape, str(matrix.dtype), np.issubdtype(matrix.dtype, np.floating))
     rows = matrix.shape[0]
+    if logits is not None:
+        _require_logits(path, logits.shape, rows, np.issubdtype(logits.dtype, np.floating))
 
-    def read(step: int) -> Iterator[Tensor]:
-        for start in range(0, rows, step):
-            yield as_tensor(np.array(matrix[start : start + step]), "features")
+    def reader(values: Array) -> Callable[[int], Iterator[Tensor]]:
+        def read(step: int) -> Iterator[Tensor]:
+            for start in range(0, rows, step):
+                yield as_tensor(np.array(values[start : start + step]), "features")
+
+        return read
 
     return FeatureArray(
         path,
@@ -168,7 +191,8 @@ def _of_matrix(path: Path, name: str, matrix: Array, labels: Array | None, ids: 
         str(matrix.dtype),
         None if labels is None else checked_labels(path, np.asarray(labels), rows),
         None if ids is None else _texts(path, np.asarray(ids), rows),
-        read,
+        reader(matrix),
+        None if logits is None else reader(logits),
     )
 
 
@@ -180,19 +204,23 @@ def _of_safetensors(path: Path, name: str) -> FeatureArray:
                 raise FormatError(f"{path} holds {sorted(names)[:20]}, expected features of shape (N, D)")
             sliced = file.get_slice("features")
             shape, dtype = tuple(sliced.get_shape()), sliced.get_dtype()
-            _require_floats(path, shape, dtype, dtype in ("F16", "BF16", "F32", "F64"))
+            _require_floats(path, shape, dtype, dtype in _FLOATS)
+            if "logits" in names:
+                said = file.get_slice("logits")
+                _require_logits(path, tuple(said.get_shape()), shape[0], said.get_dtype() in _FLOATS)
             labels = file.get_tensor("labels").numpy() if "labels" in names else None
     except (SafetensorError, OSError) as error:
         raise FormatError(f"{path} is not a readable safetensors file: {error}") from error
 
-    def read(step: int) -> Iterator[Tensor]:
+    def read(step: int, entry: str = "features") -> Iterator[Tensor]:
         with safe_open(path, framework="pt") as file:
-            features = file.get_slice("features")
+            values = file.get_slice(entry)
             for start in range(0, shape[0], step):
-                yield features[start : start + step]
+                yield values[start : start + step]
 
     known = None if labels is None else checked_labels(path, labels, shape[0])
-    return FeatureArray(path, name, shape[0], shape[1], dtype, known, None, read)
+    logits = partial(read, entry="logits") if "logits" in names else None
+    return FeatureArray(path, name, shape[0], shape[1], dtype, known, None, read, logits)
 
 
 def _of_parquet(path: Path, name: str) -> FeatureArray:
@@ -237,6 +265,11 @@ def _texts(path: Path, ids: Array, rows: int) -> Sequence[str]:
     if len(set(texts)) < rows:
         raise InputError(f"{path}: ids name a row twice: every row needs an id of its own")
     return texts
+
+
+def _require_logits(path: Path, shape: tuple[int, ...], rows: int, floats: bool) -> None:
+    if len(shape) != 2 or shape[0] != rows or shape[1] < 2 or not floats:
+        raise InputError(f"{path}: logits have shape {shape}, expected floating-point numbers ({rows}, C)")
 
 
 def _require_floats(path: Path, shape: tuple[int, ...], dtype: str, floats: bool) -> None:

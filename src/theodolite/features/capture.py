@@ -33,6 +33,8 @@ class Capture:
     reason. The head is a copy of the weights at that moment.
     """
 
+    headless = False
+
     def __init__(self, model: nn.Module, layer: str | None = None) -> None:
         self.model = model
         self._layer: str | None = None

@@ -24,6 +24,7 @@ from .behind import behind
 from .capture import Capture
 from .checked import checked_capture
 from .device import choose_device
+from .encoder import OUTPUT, output_width, refuse_with_head
 from .forward import Forward
 from .listing import listed
 from .loading import ImageBatch, consecutive, image_batches, living_workers, said_of_readers
@@ -53,7 +54,8 @@ def fill_store(
     settings = settings or ExtractionSettings()
     log = settings.running.log or RunLog()
     log.lap("model")
-    capture = checked_capture(loaded, settings.layer, choose_device(settings.running.device))
+    capture = _capture_of(loaded, settings)
+    head = None if capture.headless else capture.head
     if len(source) == 0:
         raise InputError("the data holds no sample")
     log.lap("head")
@@ -67,10 +69,10 @@ def fill_store(
     writer = StoreWriter.open(
         output(recipe) if callable(output) else output,
         recipe,
-        capture.head,
+        head or output_width(capture),
         source=name,
         weights_file=weights_file,
-        class_names=loaded.class_names,
+        class_names=None if head is None else loaded.class_names,
         folders=chosen.class_names,
         shard_rows=settings.shard_rows,
         batch_size=settings.running.batch_size,
@@ -78,11 +80,20 @@ def fill_store(
     )
     log.lap("listing")
     if settings.repair:
-        writer.restore_head(capture.head)
+        if head is not None:
+            writer.restore_head(head)
         writer.restore_contents(found.contents)
     with living_workers():
         _fill(writer, loaded, capture, chosen, settings, progress)
     return FeatureStore(writer.folder, recipe=recipe)
+
+
+def _capture_of(loaded: LoadedModel, settings: ExtractionSettings) -> Capture:
+    """The model with its head, or as an encoder whose output is the feature."""
+    if settings.headless:
+        refuse_with_head(settings)
+    layer = OUTPUT if settings.headless else settings.layer
+    return checked_capture(loaded, layer, choose_device(settings.running.device), force=settings.force)
 
 
 def recipe_of(

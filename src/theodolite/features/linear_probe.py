@@ -17,7 +17,9 @@ from torch.nn import functional
 from ..core.arrays import ArrayLike, as_float, as_labels, as_matrix, as_tensor, require_finite
 from ..core.errors import InputError
 from ..core.files import write_tensors
+from ..core.plain import JsonValue
 from ..reference.head import Head
+from ..reference.unit_features import UNIT_FEATURES
 from .store import FeatureStore
 
 FORMAT = "theodolite-probe/1"
@@ -82,8 +84,14 @@ def train_probe(
 
 
 def save_probe(head: Head, path: str | Path) -> None:
-    """Write a head as a file for ``?linear=`` of a model, or for ``head.safetensors`` of a feature folder."""
-    write_tensors(Path(path), {"weight": head.weight, "bias": head.bias}, {"format": FORMAT})
+    """Write a head as a file for ``?linear=`` of a model, or for ``head.safetensors`` of a feature folder.
+
+    A cosine head stays one.
+    """
+    said: dict[str, JsonValue] = {"format": FORMAT}
+    if head.unit_features:
+        said[UNIT_FEATURES] = True
+    write_tensors(Path(path), {"weight": head.weight, "bias": head.bias}, said)
 
 
 class _Arrays:

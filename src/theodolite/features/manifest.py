@@ -90,13 +90,14 @@ class Manifest:
 
     ``class_names`` are the model's, ``folders`` those that the labels of the data number; ``contents`` is the
     checksum of the samples' digests (None in a store of 0.1.0, which has none). ``layout`` is how pictures
-    lay in memory on their way through the model, which decides the last digits and nothing else.
+    lay in memory on their way through the model, which decides the last digits and nothing else. Features of
+    an encoder have no ``head``, and no ``classes``: 0.
     """
 
     recipe: Recipe
     width: int
     classes: int
-    head: str
+    head: str | None
     shard_rows: int
     batch_size: int
     source: str

@@ -40,8 +40,9 @@ class ExtractionSettings:
     ``kind`` says what the data is where its path does not show it; ``part`` is one of several equal runs of
     samples (``"2/8"``), ``limit`` keeps a sample of so many, in which every class has its share and which the
     ``seed`` decides. ``layer`` names the head where it cannot be found by itself; ``dtype`` is ``float32`` or
-    ``float16``. ``repair`` also extracts again every shard of the store that is damaged; ``verify`` reads
-    every picture to know whether it changed, instead of asking the file system.
+    ``float16``. ``headless`` takes the output of a model, an encoder, for the features; what looks like
+    logits then only with ``force``. ``repair`` also extracts again every shard of the store that is damaged;
+    ``verify`` reads every picture to know whether it changed, instead of asking the file system.
     """
 
     kind: str | None = None
@@ -49,6 +50,8 @@ class ExtractionSettings:
     limit: int | None = None
     seed: int = SEED
     layer: str | None = None
+    headless: bool = False
+    force: bool = False
     dtype: str = "float32"
     shard_rows: int = SHARD_ROWS
     repair: bool = False

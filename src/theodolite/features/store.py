@@ -21,6 +21,7 @@ from ..core.errors import FormatError, InputError
 from ..core.files import read_tensors, sha256
 from ..core.plain import from_plain
 from ..reference.head import Head
+from .file_identity import Identity, identity_of
 from .manifest import FILE, Manifest, Recipe, shard_name
 
 HEAD_FILE = "head.safetensors"
@@ -84,9 +85,9 @@ class FeatureStore:
         if absent:
             raise damaged_error(self.path, absent)
         self.head = self._read_head()
-        self._checked: dict[int, _Identity] = {}
+        self._checked: dict[int, Identity] = {}
         self._ids: dict[int, Tensor] = {}
-        self._mapped: dict[int, tuple[_Identity, Tensor]] = {}
+        self._mapped: dict[int, tuple[Identity, Tensor]] = {}
 
     @property
     def key(self) -> str:
@@ -170,11 +171,11 @@ class FeatureStore:
             mapped = self._mapped[index] = identity, self._features_of(index, tensors)
         return mapped[1]
 
-    def _compared(self, index: int) -> _Identity:
+    def _compared(self, index: int) -> Identity:
         """The file of a shard, whose checksum was compared with the manifest's."""
         if not 0 <= index < self.shards:
             raise InputError(f"shard {index} does not exist: the store has {self.shards}")
-        identity = _identity(self.path / shard_name(index))
+        identity = identity_of(self.path / shard_name(index))
         if identity is None or self._checked.get(index) != identity:
             if identity is None or not self._sound(index):
                 raise damaged_error(self.path, [index])
@@ -206,7 +207,7 @@ class FeatureStore:
     def changed(self) -> list[int]:
         """Shards whose files are not those that were read: written over, replaced, or gone. Reads nothing."""
         known = sorted(self._checked.items())
-        return [index for index, seen in known if _identity(self.path / shard_name(index)) != seen]
+        return [index for index, seen in known if identity_of(self.path / shard_name(index)) != seen]
 
     def damaged(self) -> list[int]:
         """Shards that are missing or whose checksum is wrong. Reads the whole store."""
@@ -216,7 +217,9 @@ class FeatureStore:
         path = self.path / shard_name(index)
         return path.is_file() and sha256(path) == self.manifest.shards[index].sha256
 
-    def _read_head(self) -> Head:
+    def _read_head(self) -> Head | None:
+        if self.manifest.head is None:
+            return None
         path = self.path / HEAD_FILE
         if not path.is_file() or sha256(path) != self.manifest.head:
             raise FormatError(f"{path} is missing or damaged. {REPAIR}")
@@ -227,37 +230,22 @@ class FeatureStore:
         return Head(tensors["weight"], tensors["bias"], unit_features=unit)
 
 
-class _Identity(NamedTuple):
-    """What changes with every write to a file, and costs no look into it."""
-
-    inode: int
-    size: int
-    modified: int
-    changed: int
-
-
-def _identity(path: Path) -> _Identity | None:
-    """None where there is no file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return _Identity(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
 class StoreParts:
-    """Several stores of one model as one: the parts that machines extracted each by itself."""
+    """Several stores of one model as one: the parts that machines extracted each by itself.
 
-    def __init__(self, parts: Sequence[FeatureStore]) -> None:
+    Those of an encoder have no head; they may be given one.
+    """
+
+    def __init__(self, parts: Sequence[FeatureStore], head: Head | None = None) -> None:
         for part in parts:
-            if not part.head.equals(parts[0].head):
+            if not _same_head(part.head, parts[0].head):
                 raise InputError(
                     f"{part.path} and {parts[0].path} are features of models with different heads"
                 )
         if len({part.key for part in parts}) < len(parts):
             raise InputError("two parts hold the same features: name every part once")
         self.parts = tuple(parts)
-        self.head = parts[0].head
+        self.head = parts[0].head if head is None else head
         self.labelled = all(part.labelled for part in parts)
         named = {part.class_names for part in parts}
         self.class_names = named.pop() if len(named) == 1 else None
@@ -270,6 +258,10 @@ class StoreParts:
         for part in self.parts:
             for features, labels, ids in part:
                 yield features, labels if self.labelled else None, ids
+
+
+def _same_head(one: Head | None, other: Head | None) -> bool:
+    return one is other if one is None or other is None else one.equals(other)
 
 
 def absent_shards(folder: Path, manifest: Manifest) -> list[int]:

@@ -105,14 +105,14 @@ def require_labels(store: FeatureStore) -> None:
         return
     present = {label for _, labels, _ in store if labels is not None for label in labels.tolist()}
     highest = max(present, default=0)
-    if highest >= store.manifest.classes:
+    if store.head is not None and highest >= store.manifest.classes:
         raise InputError(
             f"{store.manifest.source} has labels up to {highest}, but the model has {store.manifest.classes} "
             f"classes: labels must lie in 0..{store.manifest.classes - 1}. Remedy: use the classes the model "
             f"was trained on, or leave the labels out (--kind flat for a folder)"
         )
     recipe, named = store.manifest.recipe, store.manifest.folders
-    classes = store.manifest.classes if named is None else len(named)
+    classes = (store.manifest.classes or highest + 1) if named is None else len(named)
     if recipe.orientation is None and recipe.limit == recipe.samples and len(present) < classes:
         warnings.warn(
             f"{store.path} holds {len(present):,} of {classes:,} classes: version 0.1.0 took the first "

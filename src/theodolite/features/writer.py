@@ -67,7 +67,7 @@ class StoreWriter:
         cls,
         folder: str | Path,
         recipe: Recipe,
-        head: Head,
+        head: Head | int,
         *,
         source: str,
         weights_file: str | None = None,
@@ -77,9 +77,12 @@ class StoreWriter:
         batch_size: int | None = None,
         contents: Tensor | None = None,
     ) -> StoreWriter:
-        """A writer that goes on where an earlier one stopped; it keeps that one's shard and batch size."""
+        """A writer that goes on where an earlier one stopped; it keeps that one's shard and batch size.
+
+        ``head`` is that of the features, or the width of features without one.
+        """
         folder = Path(folder)
-        head_bytes = _head_bytes(head)
+        head_bytes = _head_bytes(head) if isinstance(head, Head) else None
         if (folder / FILE).is_file():
             manifest = Manifest.read(folder)
             require_recipe(folder, manifest, recipe)
@@ -87,12 +90,13 @@ class StoreWriter:
             writer._bring_up_to_date(recipe, contents)
             return writer
         _make(folder)
-        write_bytes(folder / HEAD_FILE, head_bytes)
+        if head_bytes is not None:
+            write_bytes(folder / HEAD_FILE, head_bytes)
         manifest = Manifest(
             recipe=recipe,
-            width=head.width,
-            classes=head.classes,
-            head=hashlib.sha256(head_bytes).hexdigest(),
+            width=head.width if isinstance(head, Head) else head,
+            classes=head.classes if isinstance(head, Head) else 0,
+            head=None if head_bytes is None else hashlib.sha256(head_bytes).hexdigest(),
             shard_rows=shard_rows,
             batch_size=batch_size or BATCH_SIZE,
             source=source,

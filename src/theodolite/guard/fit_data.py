@@ -13,6 +13,7 @@ from ..core.errors import InputError
 from ..features.arrays import ArrayParts, open_array
 from ..features.folders import FIT, HEAD_OF_FOLDER, TEST, feature_sets, holds_features, is_feature_folder
 from ..features.head_files import read_head
+from ..features.recovered import recovered_head, require_logits_of
 from ..features.settings import ExtractionSettings
 from ..features.store import FeatureStore, StoreParts, is_store
 from ..reference.head import Head
@@ -79,12 +80,14 @@ class DataPaths:
 
 
 def of_arrays(named: DataPaths, head: Head | nn.Linear | str | Path | None) -> KnownData:
-    """Features in files under a head: given, in a file, that of their folder, or none."""
-    found = head if head is not None else named.head
-    if isinstance(found, nn.Linear):
-        found = Head.from_linear(found)
-    known = read_head(found) if isinstance(found, str | Path) else found
-    fit = ArrayParts([open_array(path) for path in named.fit], known)
+    """Features in files under a head: given, in a file, of their folder, of their logits, or none."""
+    known = given_head(head if head is not None else named.head)
+    arrays = [open_array(path) for path in named.fit]
+    if known is None:
+        known = recovered_head(arrays)
+    else:
+        require_logits_of(known, arrays)
+    fit = ArrayParts(arrays, known)
     calibration = None
     if named.calibration is not None:
         calibration = ArrayParts([open_array(named.calibration)], known)
@@ -94,6 +97,15 @@ def of_arrays(named: DataPaths, head: Head | nn.Linear | str | Path | None) -> K
                 f"{named.fit[0]} of width {fit.parts[0].width}: they are of different models or layers"
             )
     return KnownData(fit, calibration, origin=Origin.of_arrays(fit.parts, known))
+
+
+def given_head(head: Head | nn.Linear | str | Path | None, width: int | None = None) -> Head | None:
+    """A head as it was given, or in the file that was; of the ``width`` of the features."""
+    found = Head.from_linear(head) if isinstance(head, nn.Linear) else head
+    known = read_head(found) if isinstance(found, str | Path) else found
+    if known is not None and width not in (None, known.width):
+        raise InputError(f"the head takes features of width {known.width}, but the data has width {width}")
+    return known
 
 
 def require_nothing_of_pictures(
@@ -120,8 +132,8 @@ def require_no_head(head: object) -> None:
     """Pictures and stores bring their head."""
     if head is not None:
         raise InputError(
-            "head is for features in files (.npy, .npz, .parquet, .safetensors): pictures have that of their "
-            "model, and a feature store has its own. Leave --head out"
+            "head is for features in files (.npy, .npz, .parquet, .safetensors) and in stores of an encoder: "
+            "pictures have that of their model, and any other feature store has its own. Leave --head out"
         )
 
 

@@ -15,17 +15,24 @@ from torch import nn
 
 from ..core.errors import InputError
 from ..detectors import Detector
+from ..evaluation.agreement import Agreement, agreement
 from ..features.cached import open_features, require_data
 from ..features.importing import IMPORTED
 from ..features.settings import ExtractionSettings, Watch
-from ..features.store import FeatureStore, StoreParts
+from ..features.store import FeatureStore, StoreParts, is_store
 from ..features.store_checks import require_labels, require_same_classes, require_same_model
 from ..reference.head import Head
 from ..reference.reference import Batch
-from .agreement import Agreement, agreement
 from .calibration import FALSE_ALARM_RATE, check_rate
 from .choice import choose_detector, require_head
-from .fit_data import DataPaths, KnownData, of_arrays, require_no_head, require_nothing_of_pictures
+from .fit_data import (
+    DataPaths,
+    KnownData,
+    given_head,
+    of_arrays,
+    require_no_head,
+    require_nothing_of_pictures,
+)
 from .guard import CALIBRATION_SHARE, Guard
 from .holdout import check_share
 from .origin import Origin
@@ -96,8 +103,7 @@ def fit_guard(
         head=allowed.get("head"),
         accept_code_change=allowed.get("accept_code_change", False),
     )
-    if named.hold_features:
-        require_head(chosen, known.fit.head)
+    require_head(chosen, known.fit.head)
     agreed = agreed_labels(known.fit.head, known.fit, len(known.fit), force=allowed.get("force", False))
     guard = Guard.fit(
         known.fit,
@@ -129,20 +135,25 @@ def open_known(
     if named.hold_features:
         require_nothing_of_pictures(named, model, weights, settings)
         return of_arrays(named, head)
-    require_no_head(head)
     _require_apart(named.all, settings)
 
     def opened(path: str | Path) -> FeatureStore:
         return open_features(path, model, weights=weights, settings=settings, progress=progress)
 
-    return _of_stores(named, opened, weights, accept_code_change)
+    if not all(is_store(path) for path in named.all):
+        require_no_head(head)  # before anything is extracted
+    return _of_stores(named, opened, weights, accept_code_change, head)
 
 
 def _of_stores(
-    named: DataPaths, opened: Callable[[str | Path], FeatureStore], weights: str | Path | None, accept: bool
+    named: DataPaths,
+    opened: Callable[[str | Path], FeatureStore],
+    weights: str | Path | None,
+    accept: bool,
+    head: Head | nn.Linear | str | Path | None,
 ) -> KnownData:
-    """Stores of one model, as they are or extracted now."""
-    store = _together([opened(path) for path in named.fit], accept)
+    """Stores of one model, as they are or extracted now; those of an encoder take the head that is given."""
+    store = _together([opened(path) for path in named.fit], accept, head)
     held_out = None if named.calibration is None else opened(named.calibration)
     first = store.parts[0]
     if held_out is not None:
@@ -159,13 +170,17 @@ def _require_apart(paths: Sequence[str | Path], settings: ExtractionSettings | N
         require_data(path, settings)
 
 
-def _together(parts: list[FeatureStore], accept_code_change: bool) -> StoreParts:
+def _together(
+    parts: list[FeatureStore], accept_code_change: bool, head: Head | nn.Linear | str | Path | None
+) -> StoreParts:
     """Parts of one model whose labels number the same classes, as one."""
     for part in parts:
         require_same_model(parts[0], part, accept_code_change=accept_code_change)
         require_same_classes(parts[0], part)
         require_labels(part)
-    return StoreParts(parts)
+    if any(part.head is not None for part in parts):
+        require_no_head(head)
+    return StoreParts(parts, given_head(head, parts[0].width))
 
 
 def agreed_labels(head: Head | None, data: Iterable[Batch], rows: int, *, force: bool) -> Agreement | None:

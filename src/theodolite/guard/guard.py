@@ -28,6 +28,7 @@ from ..core.files import undamaged
 from ..detectors import Detector
 from ..detectors._storage import PackedDetector
 from ..features.checked import checked_capture
+from ..features.encoder import OUTPUT
 from ..reference.head import Head
 from ..reference.reference import Batches, Reference
 from .calibrated import Calibrated, calibrate
@@ -174,6 +175,8 @@ class Guard(PathJudge):
 
     def save(self, path: str | Path, *, with_head: bool = True) -> None:
         """Write the guard as one safetensors file; without the head, `load` takes it from the model."""
+        if not with_head and self.provenance is not None and self.provenance.layer == OUTPUT:
+            raise InputError("the guard's model is an encoder without a head: save the guard with its own")
         write_guard(path, self.parts(self.head if with_head else None))
 
     def export(self, path: str | Path, **options: Unpack[ExportOptions]) -> Exported:

@@ -17,6 +17,7 @@ from ..core.errors import InputError
 from ..core.graphs import exporting, recording
 from ..detectors import Detector
 from ..features.capture import Capture
+from ..features.encoder import OUTPUT, OutputCapture
 from ..models import LoadedModel
 from ..models.registry import Preprocess
 from ..reference.head import Head
@@ -153,7 +154,9 @@ class ModelJudge(Judge):
             require_model(self.provenance, known, accept_code_change=self.accept_code_change)
             self._take(loaded, known)
             capture = self._own_capture(loaded)
-            self._checked_first(capture, *capture(_noise(loaded, known.input_shape)))
+            seen = capture(_noise(loaded, known.input_shape))
+            if not capture.headless:
+                self._checked_first(capture, *seen)
             self.provenance = self.provenance or provenance_of(known, capture.layer, named)
             return self
         return self._take(
@@ -191,6 +194,9 @@ class ModelJudge(Judge):
         capture = self._own_capture(model)
         first = capture is not self._capture
         features, logits = capture(images, finite=finite)
+        if capture.headless:
+            self._capture = capture
+            return features, None
         check = self._checked_first if first else self._checked_again
         if finite or math.isfinite(float(logits.sum())):  # the capture has looked, or it is done now
             check(capture, features, logits)
@@ -204,6 +210,8 @@ class ModelJudge(Judge):
         if self._capture is not None and self._capture.model is model:
             return self._capture
         known = self.provenance or self.origin
+        if known is not None and known.layer == OUTPUT:
+            return OutputCapture(model, force=True)
         return Capture(model, known.layer if known is not None else None)
 
     def _checked_first(self, capture: Capture, features: Tensor, logits: Tensor) -> None:

@@ -60,7 +60,7 @@ class Origin:
     @classmethod
     def of_store(cls, store: FeatureStore) -> Origin:
         """The features of a store; those that came into it from a file do not know their model."""
-        recipe, head = store.manifest.recipe, head_digest(store.head)
+        recipe, head = store.manifest.recipe, _digest(store.head)
         if recipe.model == IMPORTED:
             return cls(store.manifest.source, store.width, recipe.dtype, head)
         return cls(recipe.model, store.width, recipe.dtype, head, recipe.weights, recipe.layer)

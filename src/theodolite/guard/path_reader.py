@@ -177,7 +177,8 @@ class PathReader:
             loaded, known = self.model(), self.provenance or self._origin
             layer = None if known is None else known.layer
             capture = checked_capture(loaded, layer, choose_device(self.running.device))
-            require_like_head(self._head, capture.head, loaded.spec)
+            if not capture.headless:
+                require_like_head(self._head, capture.head, loaded.spec)
             self._known = loaded, Forward(capture, self.running, samples=samples)
             self.log.lap("model")
         return self._known

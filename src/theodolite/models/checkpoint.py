@@ -8,10 +8,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ..core.errors import ModelError
+from ..reference.head import Head
+from ..reference.unit_features import UNIT_FEATURES, takes_unit_features
 from .misread import not_a_file, quantised, unreadable
 
 StateDict = dict[str, Tensor]
@@ -115,9 +118,19 @@ def fill(model: nn.Module, weights: StateDict, name: str) -> None:
     model.load_state_dict(weights, strict=False)
 
 
+def probe_head(path: Path) -> Head:
+    """The head of a file that holds nothing else, linear or cosine."""
+    weights, metadata = linear_weights(path), dict[str, str]()
+    if path.suffix == ".safetensors":
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+    unit_features = takes_unit_features(read_state_dict(path), metadata, path)
+    return Head(weights["weight"], weights["bias"], unit_features=unit_features)
+
+
 def linear_weights(path: Path) -> StateDict:
     """The linear head of a file that holds nothing else, under whatever prefix."""
-    tensors = read_state_dict(path)
+    tensors = {key: value for key, value in read_state_dict(path).items() if key != UNIT_FEATURES}
     found = {key.rpartition(".")[2]: value for key, value in tensors.items()}
     if len(tensors) != 2 or set(found) != {"weight", "bias"}:
         raise ModelError(

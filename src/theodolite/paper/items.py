@@ -18,6 +18,7 @@ from ..detectors.spec import DetectorSpec, Option, Settings, parse_spec
 from ._figure_registry import paper_figures
 from .experiments import Context, Experiment, Produced, experiments
 from .presence import Pair, missing_of, paper_subject, runs
+from .probes import probed, wants_probe
 from .studies import RunStudy
 
 # Tables whose question an experiment on the data at hand asks; of the others, every score at hand.
@@ -109,7 +110,13 @@ def run_item(item: Item, context: Context) -> Produced:
     produced = {}
     pairs = item.runnable(context.root)
     for name in dict.fromkeys(name for name, _ in pairs):
-        subjects = [paper_subject(pair, context) for pair in pairs if pair[0] == name]
+        here = [pair for pair in pairs if pair[0] == name]
+        subjects = [paper_subject(pair, context) for pair in here]
+        subjects += [
+            probed(subject, context)
+            for subject, (_, backbone) in zip(subjects, here, strict=True)
+            if wants_probe(item.name, name, backbone)
+        ]
         result = run(
             subjects,
             table_specs(item.name, name, protocol(name).settings),

@@ -37,6 +37,8 @@ def result_document(result: RunResult) -> str:
         lines += [f"**{escaped(name)}**: {size}; {counts}{accuracy}.", ""]
         if facts.shifted:
             lines += [f"{spectrum_line(facts)}.", ""]
+        if name in result.doubts:
+            lines += [f"Measured by force: {escaped(result.doubts[name])}", ""]
     for table in (*metric_tables(result), *leaderboard_tables(result)):
         lines += [f"## {escaped(table.title)}", "", *markdown(table), "", f"{table.legend}.", ""]
     if result.left_out:

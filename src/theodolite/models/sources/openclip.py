@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...core.compat import import_torchvision
 from ...core.errors import InputError, MissingExtraError
 from ...reference.head import Head
-from ..checkpoint import linear_weights
+from ..checkpoint import probe_head
 from ..class_names import read_names
 from ..hub_cache import in_hub_cache
 from ..preprocess import Pixels, Rgb
@@ -137,9 +137,11 @@ def _embed(clip: nn.Module, tokenizer: Any, names: tuple[str, ...], prompt: str)
     return torch.cat(parts)
 
 
-def _probe(path: Path) -> nn.Linear:
-    weights = linear_weights(path)
-    classes, width = weights["weight"].shape
-    probe = nn.Linear(width, classes)
-    probe.load_state_dict(weights)
+def _probe(path: Path) -> nn.Module:
+    """A linear layer; a cosine head as what it is."""
+    head = probe_head(path)
+    if head.unit_features:
+        return head
+    probe = nn.Linear(head.width, head.classes)
+    probe.load_state_dict({"weight": head.weight, "bias": head.bias})
     return probe

@@ -2,7 +2,8 @@
 
 The release of the KNN and fDBD authors stores an encoder (with a projection head that is not used here) and,
 for the contrastive models, the linear head in a second file beside it. Put the files into the folder that
-THEODOLITE_WEIGHTS names, or pass them: ``--weights encoder.pth`` and ``?linear=encoder_linear.pth``.
+THEODOLITE_WEIGHTS names, or pass them: ``--weights encoder.pth`` and ``?linear=encoder_linear.pth``. An
+encoder alone is ``?linear=none``: its output is the feature (`theodolite extract --no-head`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import nn
+
 from ...core.errors import InputError, ModelError
 from ...core.places import weights_folder
-from ..checkpoint import StateDict, fill, linear_weights, read_state_dict, strip_wrappers
+from ..checkpoint import StateDict, fill, linear_weights, probe_head, read_state_dict, strip_wrappers
 from ..class_names import imagenet_names
 from ..nets.resnet import ResNet, resnet18, resnet50
 from ..preprocess import IMAGENET_MEAN, IMAGENET_STD, Pixels
@@ -21,6 +24,7 @@ from ..registry import LoadedModel, Request, source
 
 _CIFAR = Pixels(size=32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _IMAGENET = Pixels(size=224, resize=256, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+_NO_HEAD = "none"
 _CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
@@ -69,11 +73,18 @@ def load(request: Request) -> LoadedModel:
         raise InputError(f"scl has no model {request.name!r}; it has: {', '.join(BACKBONES)}")
     classes = request.num_classes or backbone.classes
     model = backbone.build(classes)
+    alone = request.options.get("linear") == _NO_HEAD
+    if alone:
+        model.fc = nn.Identity()  # type: ignore[assignment]
     if request.pretrained or request.weights is not None:
         encoder = request.weights or _released(request, backbone.encoder)
         weights = encoder_weights(encoder)
-        linear = _linear_file(request, backbone, encoder)
+        if alone:
+            weights = {key: value for key, value in weights.items() if not key.startswith("fc.")}
+        linear = None if alone else _linear_file(request, backbone, encoder)
         if linear is not None:
+            if probe_head(linear).unit_features:
+                raise ModelError(f"{linear} is a cosine head: {request.spec} ends in a linear layer")
             weights |= {f"fc.{key}": value for key, value in linear_weights(linear).items()}
         fill(model, weights, str(encoder))
     names = _CIFAR10 if backbone.preprocess is _CIFAR else imagenet_names()
@@ -83,8 +94,8 @@ def load(request: Request) -> LoadedModel:
         preprocess=backbone.preprocess,
         preprocess_id=repr(backbone.preprocess),
         input_shape=backbone.preprocess.input_shape,
-        layer="fc",
-        class_names=names if names is not None and len(names) == classes else None,
+        layer=None if alone else "fc",
+        class_names=names if names is not None and len(names) == classes and not alone else None,
     )
 
 

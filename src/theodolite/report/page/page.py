@@ -97,6 +97,8 @@ class Page:
         if self.facts is not None and self.facts.shifted:
             parts = ", ".join(f"{name} {count:,}" for name, count in self.facts.shifted.items())
             lines.append(f"Full-spectrum: {TEST} counts shifted ID data as ID, namely {parts}.")
+        if self.subject in self.result.doubts:
+            lines.append(f"measured by force: {self.result.doubts[self.subject]}")
         refused = self.result.refused.get(self.subject, {})
         lines += [f"{label} is left out: {reason}" for label, reason in refused.items()]
         missing = {} if self.facts is None else self.facts.missing

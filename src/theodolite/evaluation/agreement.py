@@ -6,8 +6,9 @@ shows in how often its answers are the labels, of which share a is compared with
 
     c = Σ_k p_k q_k    what answers would reach that had nothing to do with the labels: p_k and q_k are the
                        shares of class k among labels and answers
-    m                  what the nearest class mean reaches, with the means of one half of the features, on
-                       the other half: as much as these labels can be told from these features at the least
+    m                  what the nearest class mean reaches, with the means of one half of the rows (by a hash
+                       of their place), on the other half: as much as these labels can be told from these
+                       features at the least
 
 The answers are near chance if a < c + (1 − c)/10, and where samples are few, P(Bin(n, c) ≥ a·n) > 0.01, if
 a < c + (1 − c)/2. They are far below what the labels suggest if a < 0.8·m, also at the ends of both shares'
@@ -26,12 +27,15 @@ import torch
 from torch import Tensor
 
 from ..core.arrays import as_float
+from ..core.errors import InputError
 from ..reference.head import Head
 from ..reference.reference import Batch
 
 # Rows that are looked at, from the whole of the data.
 _LOOKED_AT = 10_000
 _TILE = 1024
+# Multiplied with it, neighbouring numbers differ in their middle bits as if by chance (Knuth).
+_HASH = 2_654_435_761
 _LEVEL = 0.01
 # The quantile of the normal distribution at that level.
 _QUANTILE = 2.326
@@ -40,6 +44,16 @@ _SKILL, _SKILL_OF_FEW = 0.1, 0.5
 _OF_MEANS = 0.8
 # From this share on, what the labels would be under other names is worth telling.
 _RENAMED = 0.5
+
+OF_PICTURES = (
+    "Either it does not see the pictures as it did in training (?size=…&crop=…&mean=…&std=… in its spec "
+    "says how), or its weights are not the trained ones, or the labels number other classes than the "
+    "model's, as a folder's number its own sub-folders."
+)
+OF_FEATURES = (
+    "Either the head does not belong to these features (another model, another layer, features taken before "
+    "a norm), or the labels number other classes than the head's."
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,10 @@ class Agreement:
     @property
     def problem(self) -> str | None:
         """What is wrong, where something is, and what it may come from."""
+        return self.explained(OF_PICTURES)
+
+    def explained(self, causes: str) -> str | None:
+        """The same, with the ``causes`` that are likely where the labels have no other names."""
         if not (self.near_chance or self.far_below):
             return None
         compared = (
@@ -87,9 +105,7 @@ class Agreement:
             f" Under other numbers its answers would be {100 * self.renamed:.1f} % of them: most likely the "
             f"labels number other classes than the model's, as a folder's number its own sub-folders."
             if self.renamed >= max(_RENAMED, 2 * self.share)
-            else " Either it does not see the pictures as it did in training (?size=…&crop=…&mean=…&std=… in "
-            "its spec says how), or its weights are not the trained ones, or the labels number other classes "
-            "than the model's, as a folder's number its own sub-folders."
+            else f" {causes}"
         )
         return f"the classifier gives {100 * self.share:.1f} % of the labels, {compared}.{renamed}"
 
@@ -97,12 +113,13 @@ class Agreement:
 def agreement(head: Head, batches: Iterable[Batch], rows: int) -> Agreement | None:
     """The agreement of a head with the labels of ``rows`` stored features; None where they have none.
 
-    The features are read twice, a batch at a time.
+    The features are read twice, a batch at a time. Labels that are no classes of the head are an error.
     """
     step = max(1, -(-rows // _LOOKED_AT))
     means = _ClassMeans(head)
     said = []
     for features, labels in _spread(batches, step):
+        _require_classes(labels, head)
         means.add(features, labels)
         said.append((labels, head(features).argmax(dim=1).cpu()))
     if not said:
@@ -136,8 +153,17 @@ def _spread(batches: Iterable[Batch], step: int) -> Iterator[tuple[Tensor, Tenso
                 yield as_float(features[part]), labels[part]
 
 
+def _require_classes(labels: Tensor, head: Head) -> None:
+    highest = int(labels.max())
+    if highest >= head.classes:
+        raise InputError(
+            f"labels go up to {highest}, but the head has {head.classes} classes (0 to {head.classes - 1}): "
+            f"it is the head of another classifier, or the labels number other classes"
+        )
+
+
 class _ClassMeans:
-    """The mean of every class over the even rows, and how often the nearest is right about the odd ones."""
+    """The mean of every class over one half of the rows; how often the nearest is right about the other."""
 
     def __init__(self, head: Head) -> None:
         self.sums = torch.zeros(head.classes, head.width)
@@ -145,27 +171,37 @@ class _ClassMeans:
         self.rows = 0
 
     def add(self, features: Tensor, labels: Tensor) -> None:
-        even = torch.arange(self.rows, self.rows + len(labels)) % 2 == 0
+        first = _first_half(self.rows, len(labels))
         self.rows += len(labels)
-        self.sums.index_add_(0, labels[even], features[even].to(self.sums))
-        self.counts += torch.bincount(labels[even], minlength=len(self.counts))
+        self.sums.index_add_(0, labels[first], features[first].to(self.sums))
+        self.counts += torch.bincount(labels[first], minlength=len(self.counts))
 
     def agreement(self, rows: Iterable[tuple[Tensor, Tensor]]) -> float:
         means = self.sums / self.counts.clamp_min(1)[:, None]
-        seen = right = 0
+        seen = right = asked = 0
         for features, labels in rows:
-            odd = torch.arange(seen, seen + len(labels)) % 2 == 1
+            other = ~_first_half(seen, len(labels))
             seen += len(labels)
-            distances = torch.cdist(features[odd].to(means), means).masked_fill(self.counts == 0, math.inf)
-            right += int((distances.argmin(dim=1) == labels[odd]).sum())
-        return right / (seen // 2)
+            distances = torch.cdist(features[other].to(means), means).masked_fill(self.counts == 0, math.inf)
+            right += int((distances.argmin(dim=1) == labels[other]).sum())
+            asked += int(other.sum())
+        return right / max(asked, 1)
+
+
+def _first_half(start: int, count: int) -> Tensor:
+    """Which of so many rows belong to one half. Not every other one: labels may come in turn."""
+    places = torch.arange(start, start + count)
+    return (places * _HASH >> 16) % 2 == 0
 
 
 def _renamed(answers: Tensor, labels: Tensor, classes: int) -> float:
-    """How often an answer is the label that this answer mostly stands for, over every other row."""
+    """How often an answer is the label that this answer mostly stands for in the other half of the rows."""
     if len(labels) < 2:
         return 0.0
-    one, other = slice(0, None, 2), slice(1, None, 2)
+    one = _first_half(0, len(labels))
+    other = ~one
+    if not (bool(one.any()) and bool(other.any())):
+        return 0.0
     pairs, counts = np.unique((answers[one] * classes + labels[one]).numpy(), return_counts=True)
     pairs = pairs[np.argsort(counts, kind="stable")]  # the most frequent pair of an answer is its last
     meaning = dict(zip((pairs // classes).tolist(), (pairs % classes).tolist(), strict=True))

@@ -1,0 +1,40 @@
+"""The command that does what a call of `bench` does: a result says how to make it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .measure import Intervals
+from .protocols import Protocol
+
+
+def command_of(
+    protocol: str | Protocol,
+    *,
+    repeated: Mapping[str, Sequence[str]],
+    weights: Mapping[str, Path],
+    flags: Mapping[str, bool],
+    intervals: Intervals | None,
+) -> str:
+    """One line; ``repeated`` are options with all their values, ``flags`` those that are given or not."""
+    words = ["theodolite", "bench", *_protocol_words(protocol)]
+    for option, values in repeated.items():
+        words += [word for value in values for word in (option, value)]
+    for model, file in weights.items():
+        words += ["--weights", f"{model}={file}"]
+    if intervals is not None and intervals.replicates:
+        words += ["--intervals", "--replicates", str(intervals.replicates), "--seed", str(intervals.seed)]
+    return shlex.join([*words, *(flag for flag, given in flags.items() if given)])
+
+
+def _protocol_words(protocol: str | Protocol) -> list[str]:
+    """A protocol by its name; one's own by the paths of its sets."""
+    if isinstance(protocol, str):
+        return [protocol]
+    if any(part.path is None for part in protocol.sets):
+        return [protocol.name]
+    words = ["--id", str(protocol.test.path), "--fit", str(protocol.fit.path)]
+    words += [word for part in protocol.ood for word in ("--ood", f"{part.name}={part.path}")]
+    return [*words, *([] if protocol.test.kind is None else ["--kind", protocol.test.kind])]
