@@ -191,7 +191,8 @@ def test_too_little_is_refused() -> None:
         leave_out(few, [0])
     with pytest.raises(InputError, match="fewer than two classes have rows to fit on"):
         leave_out(known, range(5))
-    with pytest.raises(InputError, match="id_fit has no labels"):
-        LabelledRows.of(ArraySet(torch.ones(3, 2)), 4, "id_fit")
-    with pytest.raises(InputError, match="labels up to 5, but the head has 3 classes"):
+    blind = LabelledRows.of(ArraySet(torch.ones(3, 16)), CLASSES, "id_fit")
+    with pytest.raises(InputError, match="the rows to fit on have no labels"):
+        leave_out(replace(known, fit=blind), [0])
+    with pytest.raises(InputError, match="labels from 0 to 5, but the head has 3 classes"):
         LabelledRows.of(ArraySet(torch.ones(6, 2), torch.arange(6)), 3, "id_fit")

@@ -7,9 +7,12 @@ from .feature_folder import from_folder
 from .feature_sets import ArraySet
 from .measure import Intervals, result_of_scores
 from .protocols import Protocol, ProtocolSet, list_protocols, on_dataset, own_protocol, register_protocol
+from .ranking import Ranking
 from .result import RunResult
 from .runner import Highlight, run
 from .subject import Subject
+from .trials import Ranked
+from .tuning import tune
 
 __all__ = [
     "ArraySet",
@@ -22,6 +25,8 @@ __all__ = [
     "Protocol",
     "ProtocolSet",
     "PublishedValue",
+    "Ranked",
+    "Ranking",
     "RunResult",
     "Split",
     "Subject",
@@ -36,4 +41,5 @@ __all__ = [
     "register_protocol",
     "result_of_scores",
     "run",
+    "tune",
 ]

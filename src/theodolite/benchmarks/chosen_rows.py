@@ -16,7 +16,10 @@ from .feature_sets import Batch, FeatureSet
 
 @dataclass(frozen=True, eq=False)
 class LabelledRows:
-    """Rows of a set: their places in it, and the label and id of each; an id is the place where none is."""
+    """Rows of a set: their places in it, and the label and id of each.
+
+    A label is −1 where the set has none, and an id is the place where there is no other.
+    """
 
     rows: FeatureSet
     places: Tensor
@@ -25,26 +28,21 @@ class LabelledRows:
 
     @classmethod
     def of(cls, rows: FeatureSet, classes: int, name: str) -> LabelledRows:
-        """All rows that have a label, found in one pass; refused where labels are none of the head's."""
-        if not rows.labelled:
-            raise InputError(f"{name} has no labels: classes can only be left out where rows have labels")
+        """All rows of a set, in one pass; refused where labels are none of the head's."""
         labels, ids = [], []
         count = 0
         for features, batch_labels, batch_ids in rows:
-            assert batch_labels is not None
-            labels.append(batch_labels.long())
-            ids.append(torch.arange(count, count + len(features)) if batch_ids is None else batch_ids.long())
+            places = torch.arange(count, count + len(features))
+            labels.append(torch.full_like(places, -1) if batch_labels is None else batch_labels.long())
+            ids.append(places if batch_ids is None else batch_ids.long())
             count += len(features)
-        found, numbers = torch.cat(labels), torch.cat(ids)
-        if int(found.max()) >= classes:
+        found = torch.cat(labels)
+        if rows.labelled and not 0 <= int(found.min()) <= int(found.max()) < classes:
             raise InputError(
-                f"{name} has labels up to {int(found.max())}, but the head has {classes} classes: labels "
-                f"must lie in 0..{classes - 1}"
+                f"{name} has labels from {int(found.min())} to {int(found.max())}, but the head has "
+                f"{classes} classes: labels must lie in 0..{classes - 1}"
             )
-        known = (found >= 0).nonzero().flatten()
-        if not len(known):
-            raise InputError(f"{name} has no row with a label: expected the class of each row")
-        return cls(rows, known, found[known], numbers[known])
+        return cls(rows, torch.arange(count), found, torch.cat(ids))
 
     def __len__(self) -> int:
         return len(self.places)

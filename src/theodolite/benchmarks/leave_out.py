@@ -51,6 +51,12 @@ class KnownData:
             fit, held_out = fit.where(~apart), fit.where(apart)
         return cls(name, head, fit, held_out)
 
+    def require_labels(self) -> None:
+        """Refuse rows whose classes are not known."""
+        for what, rows in (("rows to fit on", self.fit), ("held-out rows", self.held_out)):
+            if not rows.rows.labelled:
+                raise InputError(f"{self.name}: the {what} have no labels, and only classes can be left out")
+
 
 def deal_classes(classes: Iterable[int], folds: int, seed: int = 0) -> list[tuple[int, ...]]:
     """The classes that each fold leaves out, in rising order."""
@@ -66,6 +72,7 @@ def deal_classes(classes: Iterable[int], folds: int, seed: int = 0) -> list[tupl
 
 def leave_out(known: KnownData, classes: Iterable[int]) -> Subject:
     """The subject of one fold: ``classes`` are OOD, and nothing of them is in its head or its fit."""
+    known.require_labels()
     left_out = torch.zeros(known.head.classes, dtype=torch.bool)
     left_out[list(classes)] = True
     remaining = (~left_out).nonzero().flatten()

@@ -11,13 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..core.arrays import FloatArray
+from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec
 from ..evaluation import auroc, fpr_at_tpr
-from .feature_sets import TEST
-from .leave_out import KnownData, deal_classes, leave_out
+from ..reference.bank import sample_keys
+from .chosen_rows import ChosenRows
+from .feature_sets import TEST, FeatureSet
+from .leave_out import FEWEST, KnownData, deal_classes, leave_out
 from .measure import percent, rounded
 from .scoring import Scorer
 from .subject import Subject
@@ -74,6 +78,24 @@ def class_trials(
     """A trial for every fold of classes, and the classes that each leaves out."""
     dealt = tuple(deal_classes(known.held_out.classes, folds, seed))
     return [Trial(leave_out(known, classes)) for classes in dealt], dealt
+
+
+def validation_trial(known: KnownData, ood: Mapping[str, FeatureSet], folds: int, seed: int = 0) -> Trial:
+    """One fit, judged against validation OOD sets; each fold has another share of the held-out ID rows."""
+    parts = sample_keys(known.held_out.ids, seed) % folds
+    if folds < 1 or int(torch.bincount(parts, minlength=folds).min()) < FEWEST:
+        raise InputError(
+            f"{known.name}: {len(known.held_out)} held-out rows do not make {folds} folds of at least "
+            f"{FEWEST} each: give more held-out rows, or fewer folds"
+        )
+    for name, rows in ood.items():
+        if len(rows) < FEWEST:
+            raise InputError(f"{name} has {len(rows)} rows, expected at least {FEWEST} of a validation set")
+    same = torch.arange(known.head.classes)
+    fit, held_out = (
+        ChosenRows(rows, same if rows.rows.labelled else None) for rows in (known.fit, known.held_out)
+    )
+    return Trial(Subject(known.name, known.head, fit, held_out, dict(ood)), parts)
 
 
 def ranked(

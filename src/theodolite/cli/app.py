@@ -29,12 +29,13 @@ from .probe import probe
 from .reproduce import reproduce
 from .score import score
 from .serve import serve
+from .tune import tune
 
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
 COMMANDS = (
     *(detectors, demo, models, extract, probe),
     *(collect, fit, score, explain, export, serve, monitor, inspect),
-    *(data, bench, reproduce),
+    *(data, tune, bench, reproduce),
 )
 
 # Of a path in an error: enough to recognise it.

@@ -40,6 +40,10 @@ def bench(
     shaping: Annotated[
         list[str] | None, typer.Option("--shaping", help="Every score again behind this: react:80.")
     ] = None,
+    ranking: Annotated[
+        list[Path] | None,
+        typer.Option("--ranking", help="A record of `theodolite tune`: judge what it chose, on other data."),
+    ] = None,
     ensemble: Annotated[bool, typer.Option("--ensemble", help="Also the sum of the models' scores.")] = False,
     intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap confidence intervals.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Bootstrap replicates.")] = _REPLICATES,
@@ -69,7 +73,7 @@ def bench(
     verify: options.Verify = False,
 ) -> None:
     """Measure scores on a protocol, next to the published values; an interrupted run goes on."""
-    from ..benchmarks import BenchSettings, Intervals
+    from ..benchmarks import BenchSettings, Intervals, Ranking
     from ..benchmarks import bench as run_bench
     from ..core.places import data_root
     from ..features.settings import Running
@@ -97,9 +101,13 @@ def bench(
                 repair=repair,
                 verify=verify,
             ),
+            rankings=[Ranking.load(path) for path in ranking or []],
         )
     for table in metric_tables(result):
         console.print(terminal(table))
+    for label, facts in result.detectors.items():
+        if facts.chosen_on is not None:
+            say(console, f"{label}: {facts.chosen_on}")
     for line in result.left_out:
         say(console, f"left out: {line}", "yellow")
     files = write_files(result, output)
@@ -117,13 +125,19 @@ def choose_protocol(
     if test is not None or fit is not None or ood:
         if name is not None or test is None:
             raise InputError("your own protocol is --id DIR --fit DIR --ood NAME=DIR …, without a PROTOCOL")
-        pairs = dict(_pair(text, "--ood", "NAME=DIR") for text in ood)
-        if len(pairs) < len(ood):
-            raise InputError("two OOD sets have the same name: choose another NAME in --ood NAME=DIR")
+        pairs = parse_pairs(ood, "--ood", "NAME=DIR")
         return own_protocol(test=test, fit=fit, ood=pairs, kind=kind)
     if name is None:
         raise InputError("name a protocol, features:FOLDER, or your own data with --id, --fit and --ood")
     return name
+
+
+def parse_pairs(texts: Sequence[str], option: str, form: str) -> dict[str, str]:
+    """Sets by their names."""
+    pairs = dict(_pair(text, option, form) for text in texts)
+    if len(pairs) < len(texts):
+        raise InputError(f"two OOD sets have the same name: choose another NAME in {option} {form}")
+    return pairs
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, Path]:

@@ -3,6 +3,7 @@
 from .csv import csv_text
 from .latex import latex
 from .markdown import markdown
+from .rankings import ranking_table
 from .results import long_table, metric_table, metric_tables
 from .table import Table, TableCell, printed, ranks
 from .terminal import terminal
@@ -17,6 +18,7 @@ __all__ = [
     "metric_table",
     "metric_tables",
     "printed",
+    "ranking_table",
     "ranks",
     "terminal",
 ]
