@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +20,12 @@ from made_folders import make_folder
 from theodolite.benchmarks.feature_sets import Batch
 from theodolite.benchmarks.ranking import LEAVE_CLASS_OUT, VALIDATION
 from theodolite.benchmarks.tuning import HELD_OUT, candidates
-from theodolite.core.errors import FormatError, InputError
+from theodolite.core.errors import FormatError, InputError, TheodoliteWarning
 from theodolite.detectors.spec import parse_spec
 from theodolite.guard.choice import choose_detector
 
 GRID = ["ora+react:{70,90}", "knn?k={10,50}"]
+pytestmark = pytest.mark.filterwarnings("ignore:the candidates are of 2 scores")
 
 
 @pytest.fixture
@@ -294,3 +297,29 @@ def test_candidates_that_are_not_clearly_behind_are_named(folder: Path) -> None:
         replace(third, fpr95=(20.0, 30.0, 40.0, 50.0)),
     )
     assert replace(ranking, ranked=rows).close == (second.spec,)
+
+
+def test_a_choice_between_scores_on_id_classes_is_warned_of(folder: Path, strangers: Path) -> None:
+    with pytest.warns(
+        TheodoliteWarning, match=r"of 2 scores \(ORA, KNN\), and ID classes that play OOD do not tell"
+    ):
+        th.tune(folder, ["ora", "knn?k={5,9}"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        th.tune(folder, ["knn?k={5,9}"])
+        th.tune(folder, ["ora", "knn"], validation_ood={"v": strangers})
+
+
+def test_the_code_of_the_page_runs(folder: Path, strangers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "which-score.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    folder.rename(folder.parent / "FOLDER")
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))
+    names: dict[str, object] = {"fog": strangers}
+    exec(block, names)
+    ranking, result = names["ranking"], names["result"]
+    assert isinstance(ranking, th.Ranking)
+    assert isinstance(result, th.RunResult)
+    assert [facts.text for facts in result.detectors.values()] == [ranking.chosen]
+    assert th.Ranking.load("ranking.json") == ranking

@@ -36,6 +36,7 @@ def test_tune_then_fit_and_bench_with_what_it_chose(place: Path, tmp_path: Path)
         assert row["spec"] in told.out
         assert f"{sum(row['fpr95']) / 4:.2f} ± " in told.out
     assert "mean ± deviation over 4 folds" in told.out
+    assert "do not tell which score is the better one" in told.err
     assert content["statement"] in told.out
     assert f"--detector {content['chosen']}" in told.out
     assert content["command"].startswith("theodolite ")
