@@ -221,12 +221,10 @@ def test_bench_refuses_id_rows_that_decided(folder: Path, tmp_path: Path) -> Non
 
 
 def test_sets_of_the_folder_are_no_validation_sets(folder: Path) -> None:
-    for given in (
-        {"validation_ood": {"v": folder / "svhn.safetensors"}},
-        {"held_out": folder / "id_test.safetensors"},
-    ):
-        with pytest.raises(InputError, match="on which `theodolite bench` judges"):
-            th.tune(folder, GRID, **given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="on which `theodolite bench` judges"):
+        th.tune(folder, GRID, validation_ood={"v": folder / "svhn.safetensors"})
+    with pytest.raises(InputError, match="on which `theodolite bench` judges"):
+        th.tune(folder, GRID, held_out=folder / "id_test.safetensors")
 
 
 def test_id_rows_are_no_ood_rows(folder: Path, tmp_path: Path) -> None:
