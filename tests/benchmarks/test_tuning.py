@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 import theodolite as th
 from made_folders import make_folder
 from theodolite.benchmarks.feature_sets import Batch
-from theodolite.benchmarks.ranking import LEAVE_CLASS_OUT, VALIDATION
-from theodolite.benchmarks.tuning import HELD_OUT, candidates
+from theodolite.benchmarks.ranking import HELD_OUT, HELD_SHARE, LEAVE_CLASS_OUT, VALIDATION
+from theodolite.benchmarks.tuning import candidates
 from theodolite.core.errors import FormatError, InputError, TheodoliteWarning
 from theodolite.detectors.spec import parse_spec
 from theodolite.guard.choice import choose_detector
@@ -100,13 +100,14 @@ def test_the_record_says_what_it_was_chosen_on(folder: Path, strangers: Path, tm
     by_classes = th.tune(folder, GRID, folds=4, seed=3)
     assert sorted(label for fold in by_classes.left_out for label in fold) == [0, 1, 2, 3]
     assert "ID classes that played OOD" in by_classes.statement
-    assert "no test set among it" in by_classes.statement
-    assert list(by_classes.decided_by) == [HELD_OUT]
-    assert by_classes.fitted_on + by_classes.decided_by[HELD_OUT].rows == 1500
+    assert "no OOD data and no test set was read" in by_classes.statement
+    assert list(by_classes.decided_by) == [HELD_SHARE]
+    assert by_classes.fitted_on + by_classes.decided_by[HELD_SHARE].rows == 1500
     validated = th.tune(folder, GRID, validation_ood={"strangers": strangers})
-    assert list(validated.decided_by) == [HELD_OUT, "strangers"]
+    assert list(validated.decided_by) == [HELD_SHARE, "strangers"]
     assert validated.decided_by["strangers"].rows == 200
     assert "strangers (200 rows)" in validated.statement
+    assert "no test set was read" not in validated.statement, "that only a benchmark can tell"
     assert validated.left_out == ()
     for ranking in (by_classes, validated):
         assert {row.spec for row in ranking.ranked} == {

@@ -23,6 +23,8 @@ from .trials import Ranked, in_order
 
 FORMAT = "theodolite-ranking/1"
 LEAVE_CLASS_OUT, VALIDATION = "leave-class-out", "validation OOD"
+# ID rows that are judged: given as such, or a share of those to fit on.
+HELD_OUT, HELD_SHARE = "held-out ID rows", "a held-out share of id_fit"
 # A few equal rows are chance: features of an empty picture, a sample that is in two sets.
 TOLERATED = 0.01
 _KEY = re.compile(r"[0-9a-f]{16}")
@@ -71,8 +73,15 @@ class Ranking:
         how = "ID classes that played OOD" if self.method == LEAVE_CLASS_OUT else "a validation OOD set"
         return (
             f"chosen among {len(self.ranked)} candidates on {how} ({self.folds} folds): judged on {sets}, "
-            f"fitted on {self.fitted_on:,} other ID rows; nothing else was read, no test set among it"
+            f"fitted on {self.fitted_on:,} other ID rows; {self._unread}"
         )
+
+    @property
+    def _unread(self) -> str:
+        """What is certain: whether data that was given is a test set only a benchmark can tell."""
+        if list(self.decided_by) == [HELD_SHARE]:
+            return "no OOD data and no test set was read"
+        return "nothing else was read, and bench --ranking refuses to judge on these rows"
 
     def require_apart(self, name: str, rows: FeatureSet) -> None:
         """Refuse rows that a benchmark would judge, and that had a part in the choice."""

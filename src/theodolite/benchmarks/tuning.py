@@ -22,12 +22,10 @@ from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
 from .known_folder import KnownFolder, feature_set, known_folder
 from .leave_out import FOLDS, KnownData
 from .protocols import find_protocol
-from .ranking import LEAVE_CLASS_OUT, TOLERATED, VALIDATION, Ranking
+from .ranking import HELD_OUT, HELD_SHARE, LEAVE_CLASS_OUT, TOLERATED, VALIDATION, Ranking
 from .row_keys import RowKeys
 from .subject import Subject
 from .trials import Trial, class_trials, ranked, validation_trial
-
-HELD_OUT = "held-out ID rows"
 
 
 def tune(
@@ -66,7 +64,7 @@ def tune(
     if not order.ranked:
         reasons = "; ".join(f"{label}: {reason}" for label, reason in order.refused.items())
         raise InputError(f"no candidate could be computed in every fold: {reasons}")
-    rows = {HELD_OUT: ChosenRows(data.held_out), **outliers}
+    rows = {HELD_SHARE if held_out is None else HELD_OUT: ChosenRows(data.held_out), **outliers}
     return Ranking(
         subject=known.name,
         command=command or f"theodolite.tune({known.name!r}, {list(detectors)})",
@@ -135,7 +133,7 @@ def _validation(
     """The validation OOD sets: those that are given. A protocol's own, if it has some, would enter here."""
     outliers = {name: _opened(rows, known) for name, rows in (given or {}).items()}
     for name in outliers:
-        if name in (FIT, TEST, AVERAGE, HELD_OUT):
+        if name in (FIT, TEST, AVERAGE, HELD_OUT, HELD_SHARE):
             raise InputError(f"a validation set cannot be called {name!r}, which has a meaning of its own")
     return outliers
 
