@@ -12,11 +12,13 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .benchmarks import ArraySet as ArraySet
     from .benchmarks import BenchSettings as BenchSettings
     from .benchmarks import Intervals as Intervals
+    from .benchmarks import Ranking as Ranking
     from .benchmarks import RunResult as RunResult
     from .benchmarks import Subject as Subject
     from .benchmarks import bench as bench
     from .benchmarks import own_protocol as own_protocol
     from .benchmarks import result_of_scores as result_of_scores
+    from .benchmarks import tune as tune
     from .core.errors import TheodoliteError as TheodoliteError
     from .data import open_source as open_source
     from .detectors import *  # noqa: F403
@@ -71,11 +73,13 @@ _HOMES = {
         "ArraySet",
         "BenchSettings",
         "Intervals",
+        "Ranking",
         "RunResult",
         "Subject",
         "bench",
         "own_protocol",
         "result_of_scores",
+        "tune",
     ),
     "core.errors": ("TheodoliteError",),
     "data": ("open_source",),

@@ -61,6 +61,7 @@ MEANT: dict[str, tuple[str, ...]] = {
     "--part": ("1/2", "2/2", "3/2", "0/0", "a/b"),
     "--detector": (
         "ora", "knn?k=3", "msp", "energy?temperature=1e999", "neco?use_logit=maybe", "knn?k=", "ora+react:80",
+        "knn?k={1,3}", "ora+react:{80,9x}", "{ora,msp", "{,}",
     ),
     "--first-look": ("look.safetensors", "look*", "part-1.safetensors", "junk.safetensors"),
     "--shaping": ("react", "react:80", "ash-s:101", "scale:nan", "vra:60", "vra:60,90", "ras"),
@@ -88,6 +89,10 @@ MEANT: dict[str, tuple[str, ...]] = {
     "--id": ("images", "store"),
     "--fit": ("images", "store"),
     "--ood": ("images", "one.png", "empty"),
+    "--validation-ood": ("v=rows.npy", "v=store", "v=features/svhn.safetensors", "v=junk.safetensors", "v"),
+    "--held-out": ("rows.npy", "store", "features/id_test.safetensors"),
+    "--folds": ("1", "2", "100"),
+    "--ranking": ("junk.json", "names.txt", "out.json"),
     "--root": ("empty", "features"),
     "--cache": ("cache", "junk.json"),
 }  # fmt: skip
@@ -114,6 +119,7 @@ GOOD = (
     ("inspect", "store"),
     ("probe", "store", "-o", "out", "--epochs", "1"),
     ("bench", "features:features", "--detector", "msp", "-o", "out"),
+    ("tune", "features:features", "--detector", "knn?k={1,3}", "-o", "out.json"),
     ("reproduce", "aggregation", "--root", "empty", "-o", "out"),
     ("leaderboard", "imagenet1k", "--arch", "resnet50", "--sort", "far", "--top", "3"),
     ("data", "--root", "empty"),

@@ -17,9 +17,12 @@ from .protocols import (
     own_protocol,
     register_protocol,
 )
+from .ranking import Ranking
 from .result import RunResult
 from .runner import Highlight, run
 from .subject import Subject
+from .trials import Ranked
+from .tuning import tune
 
 __all__ = [
     "ArraySet",
@@ -32,6 +35,8 @@ __all__ = [
     "Protocol",
     "ProtocolSet",
     "PublishedValue",
+    "Ranked",
+    "Ranking",
     "RunResult",
     "Split",
     "Subject",
@@ -48,4 +53,5 @@ __all__ = [
     "register_protocol",
     "result_of_scores",
     "run",
+    "tune",
 ]

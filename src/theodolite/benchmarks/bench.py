@@ -7,7 +7,7 @@ result = bench("imagenet", ["convnext", "swin"], detectors=["ora", "knn?k=200"],
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +28,7 @@ from .measure import Intervals
 from .protocols import Protocol as BenchProtocol
 from .protocols import find_protocol
 from .protocols import protocol as protocol_called
+from .ranking import Ranking
 from .result import HIGHLIGHT, RunResult
 from .runner import Highlight, run
 from .subject import Subject
@@ -93,18 +94,20 @@ def bench(
     full_spectrum: bool = False,
     force: bool = False,
     settings: BenchSettings | None = None,
+    rankings: Sequence[Ranking] = (),
 ) -> RunResult:
     """Measure scores on a protocol, next to the published values; what is kept on disk is not done again.
 
     ``protocol`` is one by name, one of your own (`own_protocol`), or ``features:FOLDER``, a feature folder;
     others may join it as models. ``detectors`` are specs such as ``knn?k=200``, all scores by default, and
     each again behind every one of ``shapings``. ``ensemble`` adds the models together, by the plain sum or
-    by the rules it names (``["sum", "standardised", "p-values"]``). ``highlight`` is the score that chooses
-    the samples shown. ``full_spectrum`` counts shifted ID data as ID, on protocols that have such.
-    A model that gives the labels of its ID data hardly more often than by chance, or far less often than its
-    features would (`evaluation.agreement`), is refused; ``force`` measures it all the same.
+    by the rules it names (``["sum", "standardised", "p-values"]``). ``full_spectrum`` counts shifted ID data
+    as ID, on protocols that have such. ``rankings`` are choices of `tune`, whose scores join the detectors;
+    refused on rows that decided them. A model that gives the labels of its ID data hardly more often than by
+    chance, or far less often than its features would (`evaluation.agreement`), is refused, unless forced.
     """
     settings = settings or BenchSettings()
+    detectors = list(dict.fromkeys([*detectors, *(choice.chosen for choice in rankings)]))
     chosen = None if _is_folder(protocol) else _protocol(protocol)
     if chosen is not None and full_spectrum:
         chosen = chosen.as_full_spectrum()
@@ -120,7 +123,9 @@ def bench(
     else:
         specs = parse(settings=chosen.settings)  # before the models: a wrong name is known at once
         subjects = [gatherer.subject(name) for name in names]
-    return run(
+    for choice in rankings:
+        _require_apart(choice, subjects)
+    result = run(
         subjects,
         specs,
         title=chosen.title if chosen is not None else _title(subjects),
@@ -144,6 +149,18 @@ def bench(
         force=force,
         progress=settings.watcher.scoring,
     )
+    told = {choice.chosen: choice.statement for choice in rankings}
+    facts = {
+        label: replace(fact, chosen_on=told.get(fact.text or "")) for label, fact in result.detectors.items()
+    }
+    return replace(result, detectors=facts)
+
+
+def _require_apart(choice: Ranking, subjects: Sequence[Subject]) -> None:
+    """A choice is not judged on the rows that it was made on."""
+    for subject in subjects:
+        for name, rows in subject.judged.items():
+            choice.require_apart(f"{subject.name}, {name}", rows)
 
 
 class _Gatherer:

@@ -56,7 +56,10 @@ class SubjectFacts:
 
 @dataclass(frozen=True)
 class DetectorFacts:
-    """What a row of a table is: a score with all its options, or (``formula``) one that is only a formula."""
+    """What a row of a table is: a score with all its options, or (``formula``) one that is only a formula.
+
+    ``chosen_on`` says what its settings were chosen on, where that is known.
+    """
 
     text: str | None = None
     detector: str | None = None
@@ -64,6 +67,7 @@ class DetectorFacts:
     shaping: str | None = None
     paper: str | None = None
     formula: str | None = None
+    chosen_on: str | None = None
 
     @property
     def seed(self) -> int | None:
@@ -73,13 +77,14 @@ class DetectorFacts:
     def to_json(self) -> JsonObject:
         if self.formula is not None:
             return {"formula": self.formula}
-        return {
+        told: JsonObject = {
             "text": self.text,
             "detector": self.detector,
             "options": to_plain(self.options),
             "shaping": self.shaping,
             "paper": self.paper,
         }
+        return told if self.chosen_on is None else {**told, "chosen_on": self.chosen_on}
 
 
 @dataclass(frozen=True)

@@ -31,12 +31,13 @@ from .probe import probe
 from .reproduce import reproduce
 from .score import score
 from .serve import serve
+from .tune import tune
 
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
 COMMANDS = (
     *(detectors, demo, models, extract, probe),
     *(collect, fit, combine, score, explain, export, serve, monitor, inspect),
-    *(data, bench, leaderboard, reproduce),
+    *(data, tune, bench, leaderboard, reproduce),
 )
 
 # Of a path in an error: enough to recognise it.

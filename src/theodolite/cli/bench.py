@@ -45,6 +45,10 @@ def bench(
     shaping: Annotated[
         list[str] | None, typer.Option("--shaping", help="Every score again behind this: react:80.")
     ] = None,
+    ranking: Annotated[
+        list[Path] | None,
+        typer.Option("--ranking", help="A record of `theodolite tune`: judge what it chose, on other data."),
+    ] = None,
     ensemble: Annotated[bool, typer.Option("--ensemble", help="Also the sum of the models' scores.")] = False,
     combine: Annotated[
         list[str] | None,
@@ -87,7 +91,7 @@ def bench(
     ] = False,
 ) -> None:
     """Measure scores on a protocol, next to the published values; an interrupted run goes on."""
-    from ..benchmarks import BenchSettings, Intervals
+    from ..benchmarks import BenchSettings, Intervals, Ranking
     from ..benchmarks import bench as run_bench
     from ..core.places import data_root
     from ..features.settings import Running
@@ -119,6 +123,7 @@ def bench(
                 repair=repair,
                 verify=verify,
             ),
+            rankings=[Ranking.load(path) for path in ranking or []],
         )
     for table in (*metric_tables(result), *leaderboard_tables(result, top=_SHOWN)):
         console.print(terminal(table))
@@ -126,6 +131,9 @@ def bench(
         say(console, line)
     for doubt in result.doubts.values():
         say(console, doubt, "yellow", title="measured by force: ")
+    for label, facts in result.detectors.items():
+        if facts.chosen_on is not None:
+            say(console, f"{label}: {facts.chosen_on}")
     for line in result.left_out:
         say(console, f"left out: {line}", "yellow")
     for line in [*result.notes, *result.cautions]:
@@ -145,9 +153,7 @@ def choose_protocol(
     if test is not None or fit is not None or ood:
         if name is not None or test is None:
             raise InputError("your own protocol is --id DIR --fit DIR --ood NAME=DIR …, without a PROTOCOL")
-        pairs = dict(_pair(text, "--ood", "NAME=DIR") for text in ood)
-        if len(pairs) < len(ood):
-            raise InputError("two OOD sets have the same name: choose another NAME in --ood NAME=DIR")
+        pairs = parse_pairs(ood, "--ood", "NAME=DIR")
         return own_protocol(test=test, fit=fit, ood=pairs, kind=kind)
     if name is None:
         raise InputError("name a protocol, features:FOLDER, or your own data with --id, --fit and --ood")
@@ -162,6 +168,14 @@ def with_own_lists(chosen: str | Protocol) -> Protocol:
     if isinstance(chosen, str) and chosen.startswith(FEATURES):
         raise InputError(f"--own-lists is for lists of pictures, and {chosen} holds features: leave it out")
     return (protocol(chosen) if isinstance(chosen, str) else chosen).with_own_lists()
+
+
+def parse_pairs(texts: Sequence[str], option: str, form: str) -> dict[str, str]:
+    """Sets by their names."""
+    pairs = dict(_pair(text, option, form) for text in texts)
+    if len(pairs) < len(texts):
+        raise InputError(f"two OOD sets have the same name: choose another NAME in {option} {form}")
+    return pairs
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, Path]:

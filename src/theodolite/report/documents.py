@@ -41,6 +41,8 @@ def result_document(result: RunResult) -> str:
             lines += [f"Measured by force: {escaped(result.doubts[name])}", ""]
     for table in (*metric_tables(result), *leaderboard_tables(result)):
         lines += [f"## {escaped(table.title)}", "", *markdown(table), "", f"{table.legend}.", ""]
+    told = {label: facts.chosen_on for label, facts in result.detectors.items() if facts.chosen_on}
+    lines += [line for label, said in told.items() for line in (f"{escaped(label)}: {escaped(said)}.", "")]
     if result.left_out:
         lines += ["Left out:", "", *(f"- {note}" for note in result.left_out), ""]
     if result.notes:

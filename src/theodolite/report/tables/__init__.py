@@ -4,6 +4,7 @@ from .csv import csv_text
 from .latex import latex
 from .leaderboard import leaderboard_of, leaderboard_table, leaderboard_tables
 from .markdown import markdown
+from .rankings import ranking_table
 from .results import long_table, metric_table, metric_tables
 from .table import Table, TableCell, printed, ranks
 from .terminal import terminal
@@ -21,6 +22,7 @@ __all__ = [
     "metric_table",
     "metric_tables",
     "printed",
+    "ranking_table",
     "ranks",
     "terminal",
 ]

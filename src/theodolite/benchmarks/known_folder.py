@@ -1,0 +1,76 @@
+"""The ID side of a feature folder: its head and the rows to fit on; nothing else of it is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ..core.addresses import require_named
+from ..core.errors import InputError
+from ..features import head_files
+from ..features.arrays import open_array
+from ..features.folders import FIT, HEAD_OF_FOLDER, is_feature_folder
+from ..features.store import FeatureStore, is_store
+from ..reference.head import Head
+from .feature_folder import read_about
+from .feature_sets import ArraySet, FeatureSet, FileSet, StoreSet
+
+
+@dataclass(frozen=True)
+class KnownFolder:
+    """What is known without any test set: a name, the protocol it belongs to, the head, rows to fit on."""
+
+    name: str
+    protocol: str | None
+    head: Head
+    fit: FeatureSet
+    folder: Path | None = None
+
+
+def known_folder(folder: str | Path) -> KnownFolder:
+    """Of a feature folder ``id_fit``, the head and ``about.json``; test and OOD sets may be absent."""
+    require_named(folder)
+    place = Path(folder).expanduser()
+    if not is_feature_folder(place):
+        raise InputError(
+            f"{place} is no feature folder: expected head.safetensors, and ID rows to fit on as "
+            f"id_fit.safetensors or a feature store id_fit/"
+        )
+    about = read_about(place)
+    stored = is_store(place / FIT)
+    fit: FeatureSet = StoreSet(place / FIT) if stored else FileSet(place / f"{FIT}.safetensors")
+    return KnownFolder(about.name or place.resolve().name, about.protocol, _head(place), fit, place)
+
+
+def _head(folder: Path) -> Head:
+    """Its own file, or that of the store of rows to fit on."""
+    path = folder / HEAD_OF_FOLDER
+    if path.is_file():
+        return head_files.read_head(path)
+    if is_store(folder / FIT):
+        return FeatureStore(folder / FIT).head
+    raise InputError(f"{folder} has no {HEAD_OF_FOLDER}: expected the weight and bias of the last layer")
+
+
+def feature_set(path: str | Path) -> FeatureSet:
+    """The features at a path: a feature store, or a .safetensors, .npy, .npz or .parquet file."""
+    require_named(path)
+    place = Path(path).expanduser()
+    if is_store(place):
+        return StoreSet(place)
+    if place.is_dir():
+        raise InputError(
+            f"{place} is no feature store: name a store of `theodolite extract`, or a file of features"
+        )
+    if not place.is_file():
+        raise InputError(f"{place} does not exist (looked from {Path.cwd()}): name features of a set")
+    if place.suffix.lower() == ".safetensors":
+        return FileSet(place)
+    array = open_array(place)
+    rows = list(array)
+    labels = [labels for _, labels, _ in rows if labels is not None]
+    return ArraySet(
+        torch.cat([features for features, _, _ in rows]), torch.cat(labels) if array.labelled else None
+    )

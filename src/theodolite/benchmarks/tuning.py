@@ -1,0 +1,183 @@
+"""Settings chosen without the data they are judged on: on a validation OOD set, or on ID data alone.
+
+    ranking = tune("features:FOLDER", ["ora+react:{70,80,90}", "knn?k={10,50,200}"])
+    ranking.chosen                                              # text that --detector takes
+
+Of a feature folder the head and ``id_fit`` are opened, nothing else: neither ``id_test`` nor an OOD set.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..core.errors import InputError, TheodoliteWarning
+from ..detectors.grid import expand_grids
+from ..detectors.spec import DetectorSpec, Option, parse_specs
+from .bench import FEATURES
+from .chosen_rows import ChosenRows, LabelledRows
+from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
+from .known_folder import KnownFolder, feature_set, known_folder
+from .leave_out import FOLDS, KnownData
+from .protocols import find_protocol
+from .ranking import HELD_OUT, HELD_SHARE, LEAVE_CLASS_OUT, TOLERATED, VALIDATION, Ranking
+from .row_keys import RowKeys
+from .subject import Subject
+from .trials import Trial, class_trials, ranked, validation_trial
+
+
+def tune(
+    features: str | Path | Subject,
+    detectors: Sequence[str],
+    *,
+    validation_ood: Mapping[str, str | Path | FeatureSet] | None = None,
+    held_out: str | Path | FeatureSet | None = None,
+    folds: int | None = None,
+    seed: int = 0,
+    command: str | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Ranking:
+    """Choose among settings: ``detectors`` are specs, several at once by braces, ``knn?k={10,50,200}``.
+
+    Without ``validation_ood`` some ID classes play OOD (`benchmarks.leave_out`). ``held_out`` are ID rows
+    that the network did not learn and that no benchmark will judge; without them a share of the rows to fit
+    on is held out. ``features`` is a feature folder, or a subject, whose test and OOD sets are left alone.
+    There are five folds, or as many as there are classes to leave out.
+    """
+    known = _known(features)
+    specs = candidates(detectors, known.protocol)
+    outliers = _validation(known, validation_ood)
+    data = _data(known, None if held_out is None else _opened(held_out, known))
+    _require_other_rows(data, outliers)
+    left_out: tuple[tuple[int, ...], ...] = ()
+    if outliers:
+        folds = FOLDS if folds is None else folds
+        trials: list[Trial] = [validation_trial(data, outliers, folds, seed)]
+    else:
+        data.require_labels()
+        _warn_of_scores(specs)
+        folds = min(FOLDS, len(data.held_out.classes)) if folds is None else folds
+        trials, left_out = class_trials(data, folds, seed)
+    order = ranked(trials, specs, progress)
+    if not order.ranked:
+        reasons = "; ".join(f"{label}: {reason}" for label, reason in order.refused.items())
+        raise InputError(f"no candidate could be computed in every fold: {reasons}")
+    rows = {HELD_SHARE if held_out is None else HELD_OUT: ChosenRows(data.held_out), **outliers}
+    return Ranking(
+        subject=known.name,
+        command=command or f"theodolite.tune({known.name!r}, {list(detectors)})",
+        method=VALIDATION if outliers else LEAVE_CLASS_OUT,
+        folds=folds,
+        seed=seed,
+        fitted_on=len(data.fit),
+        decided_by={name: RowKeys.of(part) for name, part in rows.items()},
+        ranked=order.ranked,
+        left_out=left_out,
+        refused=order.refused,
+    )
+
+
+def candidates(detectors: Sequence[str], protocol: str | None = None) -> list[DetectorSpec]:
+    """The specs of grids, each with the settings of its protocol spelt out: what is chosen is all of it."""
+    known = find_protocol(protocol)
+    texts = expand_grids(detectors)
+    if len(texts) < 2:
+        raise InputError(
+            f"there is nothing to choose from: {len(texts)} candidates are named, expected at least 2; "
+            f"braces hold the values to try, --detector 'knn?k={{10,50,200}}'"
+        )
+    specs = [
+        replace(spec, chosen={**spec.field_settings(), **spec.chosen}, settings=_fixed(spec))
+        for spec in parse_specs(texts, settings={} if known is None else known.settings)
+    ]
+    for spec in specs:
+        if spec.options.get("store") is not None:
+            raise InputError(
+                f"{spec.text}: a bank in a store of its own may hold the rows that it is judged on; leave "
+                f"store out, and the bank is made of the rows to fit on"
+            )
+    return specs
+
+
+def _warn_of_scores(specs: Sequence[DetectorSpec]) -> None:
+    """ID classes that play OOD compare settings of one score at best."""
+    names = list(dict.fromkeys(spec.record.title for spec in specs))
+    if len(names) > 1:
+        warnings.warn(
+            f"the candidates are of {len(names)} scores ({', '.join(names)}), and ID classes that play OOD "
+            f"do not tell which score is the better one: on five networks that choice was 13 points of FPR95 "
+            f"behind the best, Relative Energy 3 (docs/which-score.md). Give a validation OOD set, or "
+            f"settings of one score",
+            TheodoliteWarning,
+            stacklevel=3,
+        )
+
+
+def _fixed(spec: DetectorSpec) -> dict[str, Option]:
+    """What the use of stored features asks for."""
+    fixed = spec.record.on_features.options
+    return {key: value for key, value in spec.settings.items() if key in fixed}
+
+
+def _known(features: str | Path | Subject) -> KnownFolder:
+    if isinstance(features, Subject):
+        return KnownFolder(features.name, features.protocol, features.head, features.fit, features.folder)
+    return known_folder(str(features).removeprefix(FEATURES))
+
+
+def _validation(
+    known: KnownFolder, given: Mapping[str, str | Path | FeatureSet] | None
+) -> dict[str, FeatureSet]:
+    """The validation OOD sets: those that are given. A protocol's own, if it has some, would enter here."""
+    outliers = {name: _opened(rows, known) for name, rows in (given or {}).items()}
+    for name in outliers:
+        if name in (FIT, TEST, AVERAGE, HELD_OUT, HELD_SHARE):
+            raise InputError(f"a validation set cannot be called {name!r}, which has a meaning of its own")
+    return outliers
+
+
+def _opened(rows: str | Path | FeatureSet, known: KnownFolder) -> FeatureSet:
+    """Features by their path; one of the folder's own sets is what a benchmark judges on, and is refused."""
+    if not isinstance(rows, str | Path):
+        return rows
+    place = Path(rows).expanduser().resolve()
+    if known.folder is not None and place.parent == known.folder.resolve():
+        raise InputError(
+            f"{rows} is a set of the feature folder {known.folder}, on which `theodolite bench` judges: tune "
+            f"on data that lies elsewhere, and that is none of its samples"
+        )
+    return feature_set(rows)
+
+
+def _data(known: KnownFolder, judged: FeatureSet | None) -> KnownData:
+    classes = known.head.classes
+    for name, rows in ((FIT, known.fit), (HELD_OUT, judged)):
+        if rows is not None and rows.width != known.head.width:
+            raise InputError(
+                f"{known.name}, {name}: features have width {rows.width}, but the head expects "
+                f"{known.head.width}"
+            )
+    fit = LabelledRows.of(known.fit, classes, f"{known.name}, {FIT}")
+    own = None if judged is None else LabelledRows.of(judged, classes, HELD_OUT)
+    return KnownData.of(known.name, known.head, fit, own)
+
+
+def _require_other_rows(data: KnownData, outliers: Mapping[str, FeatureSet]) -> None:
+    """Rows that are judged are none of those fitted on, and OOD rows are no ID rows."""
+    given = data.fit.rows is not data.held_out.rows
+    if not given and not outliers:
+        return
+    fit, held_out = (RowKeys.of(ChosenRows(rows), None) for rows in (data.fit, data.held_out))
+    pairs = [(HELD_OUT, held_out, "the rows to fit on", fit)] if given else []
+    for name, rows in outliers.items():
+        keys = RowKeys.of(rows, None)
+        pairs += [(name, keys, "the rows to fit on", fit), (name, keys, HELD_OUT, held_out)]
+    for name, keys, other, known in pairs:
+        shared = keys.shared(known)
+        if shared > TOLERATED:
+            raise InputError(
+                f"{name} and {other} share rows ({100 * shared:.0f} % of the smaller of the two): what is "
+                f"judged must not have been fitted on, and OOD rows must not be ID rows"
+            )
