@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .benchmarks import ArraySet as ArraySet
     from .benchmarks import BenchSettings as BenchSettings
     from .benchmarks import Intervals as Intervals
+    from .benchmarks import Repeats as Repeats
     from .benchmarks import RunResult as RunResult
     from .benchmarks import Subject as Subject
     from .benchmarks import bench as bench
@@ -65,6 +66,7 @@ _HOMES = {
         "ArraySet",
         "BenchSettings",
         "Intervals",
+        "Repeats",
         "RunResult",
         "Subject",
         "bench",

@@ -1,12 +1,16 @@
 """Benchmarks: data sets and protocols, one model's features as a subject, the runner and its typed result."""
 
 from .bench import BenchSettings, Watcher, bench
-from .cells import Bounds, Cell, PublishedValue
+from .cells import Bounds, Cell, PublishedValue, Spread
 from .datasets import Dataset, Split, list_datasets, register_dataset
 from .feature_folder import from_folder
 from .feature_sets import ArraySet
+from .joining import join
+from .joint import Ground, Joint, ModelAverage
 from .measure import Intervals, result_of_scores
+from .paired import PairedCell, PairedTests, Pairing
 from .protocols import Protocol, ProtocolSet, list_protocols, on_dataset, own_protocol, register_protocol
+from .repeats import Repeats, with_repeats
 from .result import RunResult
 from .runner import Highlight, run
 from .subject import Subject
@@ -17,17 +21,26 @@ __all__ = [
     "Bounds",
     "Cell",
     "Dataset",
+    "Ground",
     "Highlight",
     "Intervals",
+    "Joint",
+    "ModelAverage",
+    "PairedCell",
+    "PairedTests",
+    "Pairing",
     "Protocol",
     "ProtocolSet",
     "PublishedValue",
+    "Repeats",
     "RunResult",
     "Split",
+    "Spread",
     "Subject",
     "Watcher",
     "bench",
     "from_folder",
+    "join",
     "list_datasets",
     "list_protocols",
     "on_dataset",
@@ -36,4 +49,5 @@ __all__ = [
     "register_protocol",
     "result_of_scores",
     "run",
+    "with_repeats",
 ]

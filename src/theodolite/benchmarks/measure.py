@@ -13,7 +13,9 @@ from ..core.errors import InputError
 from ..core.plain import to_plain
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation, bootstrap_average, head_accuracy, list_metrics
+from ..evaluation import metric as metric_called
 from .cells import Bounds, Cell, PublishedValue
+from .compare import published_accuracy
 from .feature_sets import AVERAGE, TEST
 from .result import Bootstrap, DetectorFacts, RunResult, SubjectFacts
 from .subject import Subject
@@ -25,13 +27,16 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Intervals:
-    """Bootstrap settings; ``replicates`` 0 means none."""
+    """Bootstrap settings; ``replicates`` 0 means none. ``metrics`` have intervals beside the tabled ones."""
 
     replicates: int = 0
     level: float = 0.95
     seed: int = 0
+    metrics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in self.metrics:
+            metric_called(name)
         if self.replicates < 0 or self.seed < 0:
             raise InputError(
                 f"replicates and seed must not be negative, got {self.replicates} and {self.seed}"
@@ -41,9 +46,14 @@ class Intervals:
     def bootstrap(self) -> Bootstrap:
         return Bootstrap(self.replicates, self.level)
 
+    @property
+    def names(self) -> list[str]:
+        """The metrics that have intervals, in the order they are shown."""
+        return [known.name for known in list_metrics() if known.tabled or known.name in self.metrics]
+
     def of(self, metric: str, id_scores: FloatArray, *ood_sets: FloatArray) -> Bounds | None:
-        """Of a metric, averaged over the OOD sets."""
-        if self.replicates == 0:
+        """Of a metric that has intervals, averaged over the OOD sets."""
+        if self.replicates == 0 or metric not in self.names:
             return None
         found = bootstrap_average(
             id_scores, ood_sets, metric, level=self.level, replicates=self.replicates, seed=self.seed
@@ -72,7 +82,7 @@ def measured_cells(
                     metric.name,
                     percent(found.metrics[detector][ood][metric.name]),
                     len(values),
-                    intervals.of(metric.name, known, values) if metric.tabled else None,
+                    intervals.of(metric.name, known, values),
                     beside(ood, metric.name) if metric.tabled else (),
                 )
             )
@@ -84,7 +94,7 @@ def measured_cells(
             metric.name,
             rounded(np.mean([cell.value for cell in cells if cell.metric == metric.name])),
             None,
-            intervals.of(metric.name, known, *strange.values()) if metric.tabled else None,
+            intervals.of(metric.name, known, *strange.values()),
             beside(AVERAGE, metric.name) if metric.tabled else (),
         )
         for metric in list_metrics()
@@ -134,6 +144,7 @@ def subject_facts(subject: Subject) -> SubjectFacts:
         samples={name: len(rows) for name, rows in subject.sets.items()},
         digests=subject.digests,
         missing=dict(subject.missing),
+        published_accuracy=published_accuracy(subject),
     )
 
 

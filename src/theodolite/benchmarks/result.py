@@ -18,7 +18,9 @@ from .._version import __version__
 from ..core.errors import FormatError, InputError
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..evaluation import Evaluation, Metric, list_metrics
-from .cells import Cell, cells_from_json, cells_to_json
+from .cells import Cell, PublishedValue, cells_from_json, cells_to_json
+from .joint import Joint
+from .paired import PairedTests
 from .telling import TellingSample
 
 FORMAT = "theodolite-results/1"
@@ -36,6 +38,14 @@ class SubjectFacts:
     samples: Mapping[str, int]
     digests: Mapping[str, str]
     missing: Mapping[str, str] = field(default_factory=dict)
+    published_accuracy: tuple[PublishedValue, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        told = to_plain(self)
+        assert isinstance(told, dict)
+        if not self.published_accuracy:
+            del told["published_accuracy"]
+        return told
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,8 @@ class Seconds:
 class RunResult:
     """A run: every cell, what it was measured on and with, and what was left out and why.
 
+    ``repeats`` are the subjects behind each model that was measured several times; its own cells are their
+    means. ``joint`` says what holds for several models together, ``paired`` how scores differ from one.
     ``highlight`` is the detector that chose the samples worth a look, and that pages show first.
     """
 
@@ -108,6 +120,9 @@ class RunResult:
     seeds: Mapping[str, int] = field(default_factory=dict)
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
+    repeats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joint: Joint | None = None
+    paired: PairedTests | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: versions())
     evaluations: Mapping[str, Evaluation] = field(default_factory=dict, compare=False, repr=False)
     telling: Mapping[str, Sequence[TellingSample]] = field(default_factory=dict, compare=False, repr=False)
@@ -119,6 +134,23 @@ class RunResult:
     def subject_names(self) -> list[str]:
         """Models, and the ensemble of them if there is one, in the order of the run."""
         return list(dict.fromkeys(cell.subject for cell in self.cells))
+
+    @property
+    def models(self) -> list[str]:
+        """The models that were measured, in the order of the run: no ensemble, and repeats of one as one."""
+        measured = set(self.subject_names)
+        model_of = {member: name for name, members in self.repeats.items() for member in members}
+        return list(dict.fromkeys(model_of.get(name, name) for name in self.subjects if name in measured))
+
+    @property
+    def tabled_subjects(self) -> list[str]:
+        """Models and ensembles, in the order of the run; of repeats their mean alone."""
+        members = {member for repeated in self.repeats.values() for member in repeated}
+        return [name for name in self.subject_names if name not in members]
+
+    def facts_of(self, model: str) -> SubjectFacts:
+        """Of a model; of one with repeats, those of the first."""
+        return self.subjects[self.repeats.get(model, (model,))[0]]
 
     def detector_names(self, subject: str) -> list[str]:
         return list(dict.fromkeys(cell.detector for cell in self.cells if cell.subject == subject))
@@ -173,13 +205,19 @@ class RunResult:
         if self.bootstrap is not None:
             content["bootstrap"] = to_plain(self.bootstrap)
         content |= {
-            "models": to_plain(self.subjects),
+            "models": {name: facts.to_json() for name, facts in self.subjects.items()},
             "entries": {label: facts.to_json() for label, facts in self.detectors.items()},
             "cells": cells_to_json(self.cells),
             "refused": to_plain(self.refused),
         }
         if self.seconds is not None:
             content["seconds"] = {name: spent.to_json() for name, spent in self.seconds.items()}
+        if self.repeats:
+            content["repeats"] = to_plain(self.repeats)
+        if self.joint is not None:
+            content["joint"] = self.joint.to_json()
+        if self.paired is not None:
+            content["paired"] = to_plain(self.paired)
         return content
 
     @classmethod
@@ -199,6 +237,9 @@ class RunResult:
             seeds=read.seeds,
             bootstrap=read.bootstrap,
             seconds=read.seconds,
+            repeats=read.repeats,
+            joint=None if read.joint is None else Joint.from_json(read.joint),
+            paired=read.paired,
             versions=read.versions,
         )
 
@@ -218,6 +259,9 @@ class _File:
     refused: Mapping[str, Mapping[str, str]]
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
+    repeats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joint: Mapping[str, JsonValue] | None = None
+    paired: PairedTests | None = None
 
 
 def versions() -> dict[str, str]:

@@ -41,7 +41,7 @@ class Metric:
 
 _metrics: dict[str, Metric] = {}
 # Entries that stand beside the metrics in the files of results.
-RESERVED = ("model", "entry", "ood", "samples", "intervals", "published")
+RESERVED = ("model", "entry", "ood", "samples", "intervals", "published", "repeats", "std")
 
 
 def register_metric(new: Metric) -> Metric:
