@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +11,8 @@ from ..evaluation import Difference, Evaluation, holm, paired_differences
 from .feature_sets import AVERAGE, TEST
 
 _DIGITS = 6
+# The level at which people call a difference one.
+_BOUND = 0.05
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,24 @@ class PairedTests:
     level: float
     seed: int
     cells: tuple[PairedCell, ...]
+
+    @property
+    def least(self) -> float:
+        """The least p-value that so many draws can give."""
+        return 2 / (self.replicates + 1)
+
+    @property
+    def notes(self) -> list[str]:
+        """A word where so few draws were made that nothing could pass the usual bound once corrected."""
+        families = Counter((cell.subject, cell.ood, cell.metric) for cell in self.cells)
+        compared = max(families.values(), default=0)
+        if compared * self.least <= _BOUND:
+            return []
+        return [
+            f"{self.replicates:,} draws are too few for p (Holm): of {compared} comparisons none can come "
+            f"below {compared * self.least:.2g}, however large the difference; "
+            f"{math.ceil(2 * compared / _BOUND):,} would do (--replicates)."
+        ]
 
 
 @dataclass(frozen=True)

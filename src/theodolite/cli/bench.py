@@ -136,6 +136,7 @@ def shown(result: RunResult, view: View) -> Iterator[Table | str]:
         yield from result.joint.notes
     yield from model_tables(result, view)
     yield from paired_tables(result, view)
+    yield from () if result.paired is None else result.paired.notes
     for name, facts in result.subjects.items():
         if facts.published_accuracy:
             yield f"{name}: ID accuracy {accuracy_text(facts)}"

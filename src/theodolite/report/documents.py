@@ -63,6 +63,8 @@ def result_document(result: RunResult, view: View | None = None) -> str:
         lines += [line for note in result.joint.notes for line in (escaped(note), "")]
     tables = [*model_tables(result, view), *paired_tables(result, view)]
     lines += [line for table in tables for line in _section(table)]
+    if result.paired is not None:
+        lines += [line for note in result.paired.notes for line in (note, "")]
     if result.left_out:
         lines += ["Left out:", "", *(f"- {note}" for note in result.left_out), ""]
     return "\n".join([*lines, versions_line(result.versions), ""])

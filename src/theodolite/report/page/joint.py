@@ -77,6 +77,7 @@ def paired_parts(result: RunResult) -> list[PairedPart]:
 def joint_notes(result: RunResult) -> list[str]:
     """The lines below the title: what keeps models apart, repeats, and what was left out."""
     notes = [] if result.joint is None else list(result.joint.notes)
+    notes += [] if result.paired is None else result.paired.notes
     notes += [
         f"{name}: mean over {len(members)} repeats, {', '.join(members)}."
         for name, members in result.repeats.items()

@@ -36,7 +36,8 @@ def combined_models(result: RunResult, view: View | None = None) -> Table:
     cells = {heading: [column[heading] for column in columns] for heading in columns[0]}
     everyone = View().joint_rows(result, metrics[0])
     said = [OVER_SETS, *said_of_averages(result), *view.said(len(labels), len(everyone))]
-    return _table(f"{len(result.models)} models", metrics, labels, cells, said)
+    table = _table(f"{len(result.models)} models", metrics, labels, cells, said)
+    return replace(table, name="metrics-models")
 
 
 def combined_sets(result: RunResult, subject: str, view: View | None = None) -> Table:

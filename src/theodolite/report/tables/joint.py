@@ -54,7 +54,7 @@ def said_of_averages(result: RunResult) -> list[str]:
     """Over which models an average is, where it is not over all."""
     averages = () if result.joint is None else result.joint.averages
     return [
-        f"{average.name}: of {', '.join(average.models)}"
+        f"{average.name}: {', '.join(average.models)}"
         for average in averages
         if list(average.models) != result.models
     ]

@@ -1,4 +1,7 @@
-"""Tables as LaTeX, for the package booktabs: each a table environment to go into a paper as it is."""
+"""Tables as LaTeX, for booktabs and graphicx: each a table environment to go into a paper as it is.
+
+A tabular that is wider than its column is scaled down to it; a smaller one stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from collections.abc import Sequence
 from ...core.files import slug
 from .table import Table, TableCell
 
-PREAMBLE = "% \\usepackage{booktabs}\n"
+PREAMBLE = "% \\usepackage{booktabs,graphicx}\n"
 _MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
-# Above so many columns a table takes the width of the page, and less room between columns.
-_WIDE, _CROWDED = 7, 11
+_FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+# Lines of more signs take the width of the page where a page has two columns.
+_WIDE = 55
 _SIGNS = {
     "\\": r"\textbackslash{}",
     "$": r"\$",
@@ -65,8 +69,7 @@ def latex_document(tables: Sequence[Table]) -> str:
 
 def latex(table: Table, label: str | None = None) -> str:
     """One table environment with its label; title and legend are its caption, the best is bold."""
-    columns = len(table.header)
-    kind = "table*" if columns > _WIDE else "table"
+    kind = "table*" if _width(table) > _WIDE else "table"
     head = " & ".join([_escaped(table.header[0].capitalize()), *map(_escaped, table.header[1:])])
     body = [" & ".join([_escaped(name), *(_cell(cell) for cell in row)]) + r" \\" for name, row in table.rows]
     legend = f": {_escaped(table.legend)}" if table.legend else ""
@@ -75,7 +78,7 @@ def latex(table: Table, label: str | None = None) -> str:
         r"\centering",
         rf"\caption{{{_escaped(table.title)}{legend}.}}",
         rf"\label{{tab:{label or slug(table.name or table.title)}}}",
-        *([r"\small", r"\setlength{\tabcolsep}{3pt}"] if columns > _CROWDED else []),
+        _FITTED,
         rf"\begin{{tabular}}{{l{''.join('r' if numeric else 'l' for numeric in table.numeric)}}}",
         r"\toprule",
         *_group_lines(table),
@@ -83,11 +86,21 @@ def latex(table: Table, label: str | None = None) -> str:
         r"\midrule",
         *body,
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
         rf"\end{{{kind}}}",
         "",
     ]
     return "\n".join(lines)
+
+
+def _width(table: Table) -> int:
+    """The signs of a line: of every column its longest entry, and two between columns."""
+    columns = [
+        [name, *(f"{row[place].text} {row[place].extras}" for _, row in table.rows)]
+        for place, name in enumerate(table.header[1:])
+    ]
+    labels = [table.header[0], *(name for name, _ in table.rows)]
+    return sum(max(map(len, column)) + 2 for column in [labels, *columns])
 
 
 def _group_lines(table: Table) -> list[str]:
