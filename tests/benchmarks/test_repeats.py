@@ -200,6 +200,6 @@ def test_repeats_are_named_in_a_result_that_has_them(result: RunResult) -> None:
 def test_a_file_with_an_impossible_deviation_is_refused(
     result: RunResult, change: dict[str, Any], message: str
 ) -> None:
-    cell = {"model": "m", "entry": "e", "ood": "o", "samples": 9, "fpr95": 50.0, "published": {}}
+    cell: dict[str, Any] = {"model": "m", "entry": "e", "ood": "o", "samples": 9, "fpr95": 50.0, "published": {}}
     with pytest.raises(FormatError, match=message):
         RunResult.from_json({**result.to_json(), "cells": [cell | change]})

@@ -38,7 +38,6 @@ from .subject import Subject
 FEATURES = "features:"
 # In the place of a protocol: every model is a feature folder.
 FOLDERS = "features"
-_REPLICATES = 1000
 
 
 class Watcher(Protocol):
@@ -137,8 +136,7 @@ def bench(
     result = join(with_repeats(result, repeats))
     if reference is None:
         return result
-    replicates = intervals.replicates or _REPLICATES
-    tests = Pairing(reference, tuple(intervals.names), replicates, intervals.level, intervals.seed)
+    tests = Pairing(reference, tuple(intervals.names), intervals.tests, intervals.level, intervals.seed)
     return replace(result, paired=tests.of(result.evaluations))
 
 

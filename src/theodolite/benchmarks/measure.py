@@ -27,12 +27,16 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Intervals:
-    """Bootstrap settings; ``replicates`` 0 means none. ``metrics`` have intervals beside the tabled ones."""
+    """Bootstrap settings; ``replicates`` 0 means none, ``tests`` are the draws of paired tests.
+
+    ``metrics`` have intervals and tests beside the tabled ones.
+    """
 
     replicates: int = 0
     level: float = 0.95
     seed: int = 0
     metrics: tuple[str, ...] = ()
+    tests: int = 1000
 
     def __post_init__(self) -> None:
         for name in self.metrics:

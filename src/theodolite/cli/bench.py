@@ -96,7 +96,9 @@ def bench(
             detectors=detector or [],
             shapings=shaping or [],
             ensemble=ensemble,
-            intervals=Intervals(replicates if intervals else 0, seed=seed, metrics=view.metrics),
+            intervals=Intervals(
+                replicates if intervals else 0, seed=seed, metrics=view.metrics, tests=replicates
+            ),
             against=against,
             settings=BenchSettings(
                 weights=parse_weights(weights or []),

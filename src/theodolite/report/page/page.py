@@ -97,6 +97,7 @@ class Page:
         refused = self.result.refused.get(self.subject, {})
         lines += [f"{label} is left out: {reason}" for label, reason in refused.items()]
         missing = {} if self.facts is None else self.facts.missing
+        lines += [] if self.result.paired is None else self.result.paired.notes
         return lines + [f"{ood} is missing: {reason}" for ood, reason in missing.items()]
 
     @property

@@ -84,6 +84,7 @@ def render(page: Page) -> str:
         notes=page.notes,
         headlines=headlines(page),
         views=metric_views(page),
+        paired=[part for part in paired_parts(page.result) if part.subject == page.subject],
         explorer=threshold,
         sections=sample_sections(page),
         command=page.result.command,
