@@ -50,6 +50,7 @@ def test_every_cell_is_the_mean_and_sample_deviation_of_the_repeats(result: RunR
     members = ("vit #1", "vit #2", "vit #3")
     assert result.repeats == {"vit": members}
     assert result.models == ["net", "vit"]
+    assert result.title == "net, vit"
     assert result.tabled_subjects == ["net", "vit"]
     assert result.subject_names == ["net", *members, "vit"]
     cells = [cell for cell in result.cells if cell.subject == "vit"]
@@ -200,6 +201,13 @@ def test_repeats_are_named_in_a_result_that_has_them(result: RunResult) -> None:
 def test_a_file_with_an_impossible_deviation_is_refused(
     result: RunResult, change: dict[str, Any], message: str
 ) -> None:
-    cell: dict[str, Any] = {"model": "m", "entry": "e", "ood": "o", "samples": 9, "fpr95": 50.0, "published": {}}
+    cell: dict[str, Any] = {
+        "model": "m",
+        "entry": "e",
+        "ood": "o",
+        "samples": 9,
+        "fpr95": 50.0,
+        "published": {},
+    }
     with pytest.raises(FormatError, match=message):
         RunResult.from_json({**result.to_json(), "cells": [cell | change]})

@@ -125,7 +125,7 @@ def bench(
     result = run(
         subjects,
         specs,
-        title=chosen.title if chosen is not None else ", ".join(subject.name for subject in subjects),
+        title=chosen.title if chosen is not None else _title(subjects, repeats),
         command=settings.command or _command(protocol, models, detectors, shapings, ensemble, against),
         ensemble=ensemble,
         intervals=intervals,
@@ -215,6 +215,12 @@ def _models(
             f"--weights names {unused[0]!r}, which is none of the models: {', '.join(dict.fromkeys(known))}"
         )
     return names
+
+
+def _title(subjects: Sequence[Subject], repeats: Mapping[str, Sequence[str]]) -> str:
+    """The models by name, repeats as one."""
+    model_of = {member: name for name, members in repeats.items() for member in members}
+    return ", ".join(dict.fromkeys(model_of.get(subject.name, subject.name) for subject in subjects))
 
 
 def _specs(

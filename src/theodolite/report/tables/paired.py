@@ -65,7 +65,7 @@ def _table(result: RunResult, tests: PairedTests, subject: str, known: Metric, v
         f"[{100 * tests.level:g} % interval] of {tests.replicates:,} paired draws of the samples",
         f"p of one comparison, and p corrected (Holm) for the {len(found)} of this model, metric and average",
         "intervals are not corrected",
-        *view.said(len(rows), len(found)),
+        *([] if len(rows) == len(found) else [f"{len(rows)} of {len(found)} comparisons shown"]),
     ]
     return Table(
         f"{known.title} {known.arrow} minus that of {tests.against} in percentage points, {subject}",

@@ -104,7 +104,7 @@ class View:
 
     def said(self, shown: int, of: int) -> list[str]:
         """What a legend says of rows that are left out."""
-        return [] if shown == of else [f"{shown} of {of} scores shown"]
+        return [] if shown == of else [f"{shown} of {of} scores shown, and marks are among these"]
 
     def _rows(
         self, result: RunResult, labels: Sequence[str], measure: Measure, *, lower_is_better: bool
