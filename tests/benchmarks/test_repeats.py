@@ -171,6 +171,9 @@ def test_the_same_encoder_under_other_heads_may_be_repeated(folders: list[Path],
     )
     assert made.models == ["probe"]
     assert made.joint is None
+    pages = [path.name for path in th.write_pages(made, tmp_path / "pages")]
+    assert pages == ["report.html", "report-probe-1.html", "report-probe-2.html"]
+    assert "± " in (tmp_path / "pages" / "report.html").read_text(encoding="utf-8")
     spread = made.cell("probe", "MSP", "average", "auroc").spread
     assert spread is not None
     assert spread.std > 0

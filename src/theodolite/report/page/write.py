@@ -52,7 +52,7 @@ def write_pages(
         )
         write_bytes(path, render(page).encode())
     if result.joint is None:
-        return paths
+        return sorted(paths, key=lambda path: path.name != JOINT)
     joint = render_joint(
         result, dict(zip(result.subject_names, names, strict=True)), summary=summary, provenance=provenance
     )
@@ -65,8 +65,10 @@ def file_names(result: RunResult) -> list[str]:
     if len({*result.subjects, *result.subject_names}) == 1:
         return [JOINT]
     taken: dict[str, str] = {}
+    alone = result.tabled_subjects if result.repeats and result.joint is None else []
     for subject in result.subject_names:
-        stem = name = f"report-{slug(subject)}"
+        # The mean over repeats of an only model is what one looks for first.
+        stem = name = "report" if alone == [subject] else f"report-{slug(subject)}"
         number = 1
         while name.casefold() in taken:
             number += 1
