@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .benchmarks import BenchSettings as BenchSettings
     from .benchmarks import Intervals as Intervals
     from .benchmarks import Ranking as Ranking
+    from .benchmarks import Repeats as Repeats
     from .benchmarks import RunResult as RunResult
     from .benchmarks import Subject as Subject
     from .benchmarks import bench as bench
@@ -74,6 +75,7 @@ _HOMES = {
         "BenchSettings",
         "Intervals",
         "Ranking",
+        "Repeats",
         "RunResult",
         "Subject",
         "bench",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_a_foreign_head_is_refused_and_forced(tmp_path: Path) -> None:
     assert "the head does not belong to these features" in str(told.value)
     assert "--force (force=True in Python)" in str(told.value)
 
-    forced = bench(f"features:{folder}", detectors=["msp"], settings=settings, force=True)
+    forced = bench(f"features:{folder}", detectors=["msp"], settings=replace(settings, force=True))
     assert "hardly more than by chance" in forced.doubts["f"]
     assert RunResult.from_json(json.loads(json.dumps(forced.to_json()))).doubts == forced.doubts
     assert "Measured by force: f, id" in result_document(forced)

@@ -198,7 +198,7 @@ def test_samples_worth_a_look_follow_their_sets_by_name(tmp_path: Path) -> None:
 def test_a_highlight_that_is_no_score_of_the_run_is_refused(folder: Path, tmp_path: Path) -> None:
     settings = th.BenchSettings(cache=tmp_path)
     with pytest.raises(InputError, match="no score of this run is called 'msp'"):
-        th.bench(f"features:{folder}", detectors=["msp"], highlight="msp", settings=settings)
+        th.bench(f"features:{folder}", detectors=["msp"], settings=replace(settings, highlight="msp"))
 
 
 def test_a_picture_that_cannot_be_read_costs_nobody_the_run(folder: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from command_server import run
 from theodolite.benchmarks import result_of_scores
-from theodolite.benchmarks.result import SubjectFacts
+from theodolite.benchmarks.facts import SubjectFacts
 from theodolite.published import load_leaderboard
 from theodolite.report.tables import markdown
 from theodolite.report.tables.leaderboard import (

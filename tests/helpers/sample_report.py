@@ -10,9 +10,10 @@ from PIL import Image
 import theodolite as th
 from synthetic import make_problem
 from theodolite.benchmarks.cells import Cell, PublishedValue
+from theodolite.benchmarks.facts import SubjectFacts
 from theodolite.benchmarks.feature_sets import TEST
 from theodolite.benchmarks.measure import Intervals, result_of_scores
-from theodolite.benchmarks.result import RunResult, SubjectFacts
+from theodolite.benchmarks.result import RunResult
 from theodolite.benchmarks.telling import TellingSample, telling_samples
 from theodolite.core.arrays import FloatArray, as_scores
 from theodolite.evaluation import Evaluation

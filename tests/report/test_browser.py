@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from sample_report import SUBJECT, make_result
+from theodolite.benchmarks.joining import join
 from theodolite.benchmarks.measure import result_of_scores
 from theodolite.benchmarks.result import RunResult
 from theodolite.evaluation import Evaluation, threshold_at_tpr
@@ -274,6 +276,50 @@ def test_both_colour_schemes_are_readable(page: Chrome, scheme: str) -> None:
 
 
 def test_a_phone_scrolls_in_one_direction_only(page: Chrome) -> None:
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert run(page, "return document.documentElement.scrollWidth") <= 390
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_page_of_several_models_sorts_each_table_by_itself(
+    page: Chrome, result: RunResult, tmp_path: Path
+) -> None:
+    """What is absent stays at the end in either order; tabs of one section leave the others alone."""
+    names = ("one", "two")
+    cells = tuple(
+        replace(cell, subject=name, value=cell.value / (1 + place))
+        for place, name in enumerate(names)
+        for cell in result.cells
+        if (name, cell.detector) != ("two", "coarse")
+    )
+    facts = dict.fromkeys(names, result.subjects[SUBJECT])
+    joint, *_ = write_pages(join(replace(result, cells=cells, subjects=facts)), tmp_path)
+    page.get(joint.as_uri())
+
+    def shown(place: int) -> list[str]:
+        rows = page.find_elements("css selector", "#table-models-fpr95 tbody tr")
+        return [row.find_elements("css selector", "th, td")[place].text.split()[0] for row in rows]
+
+    heads = page.find_elements("css selector", "#table-models-fpr95 thead button")
+    assert [head.text for head in heads] == ["detector", "one", "two", "average of 2 models", "rank"]
+    for place in (2, 3, 4):
+        heads[place].click()
+        values = shown(place)
+        assert values[-1] == "–"
+        assert [float(value) for value in values[:-1]] == sorted(float(value) for value in values[:-1])
+        heads[place].click()
+        assert shown(place)[-1] == "–"
+        assert shown(0)[-1] == "coarse"
+    page.find_element("id", "tab-model-2-auroc").click()
+    visible = [
+        table.get_attribute("id")
+        for table in page.find_elements("css selector", ".table")
+        if table.is_displayed()
+    ]
+    assert visible == ["table-models-fpr95", "table-model-1-fpr95", "table-model-2-auroc"]
     size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:

@@ -15,8 +15,9 @@ from PIL import Image
 from report_parser import ParsedPage
 from sample_report import PUBLISHED, SUBJECT, make_page, make_result
 from theodolite.benchmarks.cells import PublishedValue
+from theodolite.benchmarks.facts import SubjectFacts
 from theodolite.benchmarks.measure import Intervals, result_of_scores
-from theodolite.benchmarks.result import RunResult, SubjectFacts
+from theodolite.benchmarks.result import RunResult
 from theodolite.benchmarks.telling import TellingSample, Triangle
 from theodolite.core.errors import InputError
 from theodolite.evaluation import Metric, evaluate, list_metrics, metrics, register_metric

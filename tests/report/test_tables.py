@@ -20,8 +20,10 @@ from theodolite.report.documents import result_document, write_files
 from theodolite.report.page import Page, render
 from theodolite.report.tables import (
     Table,
+    combined_tables,
     csv_text,
     latex,
+    latex_document,
     long_table,
     metric_tables,
     printed,
@@ -62,7 +64,7 @@ def test_all_forms_agree_to_the_printed_digit(result: RunResult, tmp_path: Path)
     again = RunResult.from_json(json.loads(files[".json"]))
     assert csv_text(long_table(again)) == files[".csv"]
     assert result_document(again) == files[".md"]
-    assert "\n".join(map(latex, metric_tables(again))) == files[".tex"]
+    assert latex_document([*combined_tables(again), *metric_tables(again)]) == files[".tex"]
 
 
 def test_the_best_is_bold_the_second_underlined_and_ties_share_their_rank(result: RunResult) -> None:

@@ -3,11 +3,14 @@
 # The protocols of OpenOOD enter themselves.
 from . import openood
 from .bench import BenchSettings, Watcher, bench
-from .cells import Bounds, Cell, PublishedValue
+from .cells import Bounds, Cell, PublishedValue, Spread
 from .datasets import Dataset, Split, list_datasets, register_dataset
 from .feature_folder import from_folder
 from .feature_sets import ArraySet
+from .joining import join
+from .joint import Ground, Joint, ModelAverage
 from .measure import Intervals, result_of_scores
+from .paired import PairedCell, PairedTests, Pairing
 from .protocols import (
     Protocol,
     ProtocolSet,
@@ -18,6 +21,7 @@ from .protocols import (
     register_protocol,
 )
 from .ranking import Ranking
+from .repeats import Repeats, with_repeats
 from .result import RunResult
 from .runner import Highlight, run
 from .subject import Subject
@@ -30,20 +34,29 @@ __all__ = [
     "Bounds",
     "Cell",
     "Dataset",
+    "Ground",
     "Highlight",
     "Intervals",
+    "Joint",
+    "ModelAverage",
+    "PairedCell",
+    "PairedTests",
+    "Pairing",
     "Protocol",
     "ProtocolSet",
     "PublishedValue",
     "Ranked",
     "Ranking",
+    "Repeats",
     "RunResult",
     "Split",
+    "Spread",
     "Subject",
     "Validation",
     "Watcher",
     "bench",
     "from_folder",
+    "join",
     "list_datasets",
     "list_protocols",
     "on_dataset",
@@ -54,4 +67,5 @@ __all__ = [
     "result_of_scores",
     "run",
     "tune",
+    "with_repeats",
 ]

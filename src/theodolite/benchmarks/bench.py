@@ -6,7 +6,7 @@ result = bench("imagenet", ["convnext", "swin"], detectors=["ora", "knn?k=200"],
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,22 +18,23 @@ from ..core.errors import InputError
 from ..core.places import cache_folder, data_root
 from ..data import ImageSource, as_picture
 from ..data.orientation import upright
-from ..detectors.spec import parse_specs
+from ..detectors.spec import DetectorSpec, Settings
 from ..features.settings import Running
-from .command import command_of
+from .asked import FEATURES, command_for, is_folder, models_by_name, specs_of, title_of
 from .extraction import Extraction
 from .feature_folder import from_folder
 from .feature_sets import TEST
+from .joining import join
 from .measure import Intervals
+from .paired import Pairing
 from .protocols import Protocol as BenchProtocol
 from .protocols import find_protocol
 from .protocols import protocol as protocol_called
 from .ranking import Ranking
+from .repeats import Repeats, repeats_among, with_repeats
 from .result import HIGHLIGHT, RunResult
 from .runner import Highlight, run
 from .subject import Subject
-
-FEATURES = "features:"
 
 
 class Watcher(Protocol):
@@ -65,7 +66,8 @@ class BenchSettings:
 
     ``weights`` are checkpoints of models by the name they are given under; ``root`` is the folder of all data
     sets, ``cache`` that of kept features and scores; ``command`` is what the result says made it. ``repair``
-    and ``verify`` are as in `ExtractionSettings`.
+    and ``verify`` are as in `ExtractionSettings`. ``highlight`` is the score that chooses the samples shown.
+    With ``force`` a model is measured although its head seems not to be that of its features.
     """
 
     weights: Mapping[str, Path] = field(default_factory=dict)
@@ -76,6 +78,8 @@ class BenchSettings:
     watcher: Watcher = field(default_factory=Unwatched)
     repair: bool = False
     verify: bool = False
+    highlight: str = HIGHLIGHT
+    force: bool = False
 
     @property
     def place(self) -> Path:
@@ -84,71 +88,63 @@ class BenchSettings:
 
 def bench(
     protocol: str | BenchProtocol,
-    models: Sequence[str] = (),
+    models: Sequence[str | Repeats] = (),
     *,
     detectors: Sequence[str] = (),
     shapings: Sequence[str] = (),
     ensemble: bool | Sequence[str] = False,
     intervals: Intervals | None = None,
-    highlight: str = HIGHLIGHT,
+    against: str | None = None,
     full_spectrum: bool = False,
-    force: bool = False,
-    settings: BenchSettings | None = None,
     rankings: Sequence[Ranking] = (),
+    settings: BenchSettings | None = None,
 ) -> RunResult:
     """Measure scores on a protocol, next to the published values; what is kept on disk is not done again.
 
     ``protocol`` is one by name, one of your own (`own_protocol`), or ``features:FOLDER``, a feature folder;
-    others may join it as models. ``detectors`` are specs such as ``knn?k=200``, all scores by default, and
-    each again behind every one of ``shapings``. ``ensemble`` adds the models together, by the plain sum or
-    by the rules it names (``["sum", "standardised", "p-values"]``). ``full_spectrum`` counts shifted ID data
-    as ID, on protocols that have such. ``rankings`` are choices of `tune`, whose scores join the detectors;
-    refused on rows that decided them. A model that gives the labels of its ID data hardly more often than by
-    chance, or far less often than its features would (`evaluation.agreement`), is refused, unless forced.
+    others may join it as models (``features`` alone: all are). `Repeats` among the models are one model
+    measured several times. ``detectors`` are specs such as ``knn?k=200``, all scores by default, and each
+    again behind every one of ``shapings``; every score is held ``against`` one of them, if asked, by paired
+    bootstrap tests. ``ensemble`` adds the models together, by the plain sum or by the rules it names
+    (``["sum", "standardised", "p-values"]``). ``full_spectrum`` counts shifted ID data as ID, on protocols
+    that have such. ``rankings`` are choices of `tune`, whose scores join the detectors; refused on rows that
+    decided them. A model that gives the labels of its ID data hardly more often than by chance, or far less
+    often than its features would (`evaluation.agreement`), is refused, unless forced.
     """
-    settings = settings or BenchSettings()
+    settings, intervals = settings or BenchSettings(), intervals or Intervals()
     detectors = list(dict.fromkeys([*detectors, *(choice.chosen for choice in rankings)]))
-    chosen = None if _is_folder(protocol) else _protocol(protocol)
-    if chosen is not None and full_spectrum:
-        chosen = chosen.as_full_spectrum()
-    names = _models(protocol, models, settings.weights)
-    parse = partial(parse_specs, detectors, shapings=shapings)
+    chosen = None if is_folder(protocol) else _protocol(protocol, full_spectrum=full_spectrum)
+    names = models_by_name(protocol, models, settings.weights)
     gatherer = _Gatherer(chosen, settings, full_spectrum=full_spectrum)
-    if chosen is None:
-        # Feature folders say themselves which protocol they belong to, and with it which settings.
-        subjects = [gatherer.subject(name) for name in names]
-        named = {subject.protocol for subject in subjects}
-        known = find_protocol(named.pop()) if len(named) == 1 else None
-        specs = parse(settings={} if known is None else known.settings)
-    else:
-        specs = parse(settings=chosen.settings)  # before the models: a wrong name is known at once
-        subjects = [gatherer.subject(name) for name in names]
+    subjects, specs, reference = gatherer.gathered(names, partial(specs_of, detectors, shapings, against))
     for choice in rankings:
         _require_apart(choice, subjects)
+    repeats = repeats_among(models, subjects)
+    flags = {"--ensemble": ensemble is True, "--full-spectrum": full_spectrum, "--force": settings.force}
+    rules = () if isinstance(ensemble, bool) else ensemble
+    repeated = {"--detector": detectors, "--shaping": shapings, "--combine": rules}
+    command = command_for(protocol, models, repeated, settings.weights, flags, intervals, against)
     result = run(
         subjects,
         specs,
-        title=chosen.title if chosen is not None else _title(subjects),
-        command=settings.command
-        or command_of(
-            protocol,
-            repeated={
-                "--model": models,
-                "--detector": detectors,
-                "--shaping": shapings,
-                "--combine": () if isinstance(ensemble, bool) else ensemble,
-            },
-            weights=settings.weights,
-            flags={"--ensemble": ensemble is True, "--full-spectrum": full_spectrum, "--force": force},
-            intervals=intervals,
-        ),
+        title=chosen.title if chosen is not None else title_of(subjects, repeats),
+        command=settings.command or command,
         ensemble=ensemble,
         intervals=intervals,
         cache=settings.place / "scores",
-        highlight=Highlight(highlight, gatherer.picture, gatherer.looked_at),
-        force=force,
+        highlight=Highlight(settings.highlight, gatherer.picture, gatherer.looked_at),
+        force=settings.force,
         progress=settings.watcher.scoring,
     )
+    result = join(with_repeats(_telling(result, rankings), repeats))
+    if reference is None:
+        return result
+    tests = Pairing(reference, tuple(intervals.names), intervals.tests, intervals.level, intervals.seed)
+    return replace(result, paired=tests.of(result.evaluations))
+
+
+def _telling(result: RunResult, rankings: Sequence[Ranking]) -> RunResult:
+    """The result, in which every score that was chosen says on what."""
     told = {choice.chosen: choice.statement for choice in rankings}
     facts = {
         label: replace(fact, chosen_on=told.get(fact.text or "")) for label, fact in result.detectors.items()
@@ -176,12 +172,32 @@ class _Gatherer:
         self.looked_at: set[str] = set()
         self._sources: dict[str, ImageSource | None] = {}
 
-    def subject(self, name: str) -> Subject:
-        if _is_folder(name):
-            return from_folder(name.removeprefix(FEATURES), full_spectrum=self.full_spectrum)
+    def gathered(
+        self,
+        names: Mapping[str, str],
+        parse: Callable[[Settings], tuple[list[DetectorSpec], str | None]],
+    ) -> tuple[list[Subject], list[DetectorSpec], str | None]:
+        """The subjects of models by name; the scores of the run, and the one that all are held against."""
+        if self.protocol is not None:
+            specs, reference = parse(
+                self.protocol.settings
+            )  # before the models: a wrong name is known at once
+            return [self.subject(spec, name) for name, spec in names.items()], specs, reference
+        # Feature folders say themselves which protocol they belong to, and with it which settings.
+        subjects = [self.subject(spec, name) for name, spec in names.items()]
+        named = {subject.protocol for subject in subjects}
+        known = find_protocol(named.pop()) if len(named) == 1 else None
+        return subjects, *parse({} if known is None else known.settings)
+
+    def subject(self, spec: str, name: str) -> Subject:
+        """The subject of a spec; repeats have names of their own."""
+        own = None if name == spec else name
+        if spec.startswith(FEATURES):
+            return from_folder(spec.removeprefix(FEATURES), name=own, full_spectrum=self.full_spectrum)
         if self.protocol is None:
             raise InputError(
-                f"{name}: a feature folder can only be joined by others, --model features:FOLDER"
+                f"{spec} needs a protocol: without one, or with a feature folder in its place, "
+                f"every model is a feature folder, --model features:FOLDER"
             )
         watcher = self.settings.watcher
         extraction = Extraction(
@@ -195,7 +211,8 @@ class _Gatherer:
             verify=self.settings.verify,
         )
         self.looked_at.add(name)
-        return extraction.subject(name, self.settings.weights.get(name))
+        weights = self.settings.weights
+        return extraction.subject(spec, weights.get(name, weights.get(spec)), name=own)
 
     def picture(self, data_set: str, row: int) -> Image.Image | None:
         """The picture of a sample, where its data set is here; rows of a store without gaps are samples."""
@@ -213,26 +230,6 @@ class _Gatherer:
         return None
 
 
-def _title(subjects: Sequence[Subject]) -> str:
-    """Of feature folders their names."""
-    names = ", ".join(subject.name for subject in subjects)
-    return f"{names}, full-spectrum" if any(subject.shifted for subject in subjects) else names
-
-
-def _is_folder(name: str | BenchProtocol) -> bool:
-    return isinstance(name, str) and name.startswith(FEATURES)
-
-
-def _protocol(given: str | BenchProtocol) -> BenchProtocol:
-    return protocol_called(given) if isinstance(given, str) else given
-
-
-def _models(given: str | BenchProtocol, models: Sequence[str], weights: Mapping[str, Path]) -> list[str]:
-    """A feature folder named as the protocol is the first subject."""
-    names = [given, *models] if isinstance(given, str) and _is_folder(given) else list(models)
-    if not names:
-        raise InputError("no model is given: pass --model SPEC (`theodolite models` lists the paper's)")
-    unused = sorted(set(weights) - set(names))
-    if unused:
-        raise InputError(f"--weights names {unused[0]!r}, which is none of the models: {', '.join(names)}")
-    return names
+def _protocol(given: str | BenchProtocol, *, full_spectrum: bool) -> BenchProtocol:
+    found = protocol_called(given) if isinstance(given, str) else given
+    return found.as_full_spectrum() if full_spectrum else found

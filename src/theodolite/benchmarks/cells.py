@@ -19,6 +19,13 @@ class Bounds(NamedTuple):
     high: float
 
 
+class Spread(NamedTuple):
+    """Of how many repeats a value is the mean, and their standard deviation, n − 1 in its denominator."""
+
+    std: float
+    repeats: int
+
+
 @dataclass(frozen=True)
 class PublishedValue:
     """A number that a paper prints, with its place there and what makes it doubtful."""
@@ -44,7 +51,8 @@ class Cell:
     """One measured number, in per cent: a metric of a detector on one OOD set, or their average.
 
     ``samples`` are those of the OOD set, and None for an average. ``over`` names the sets that the mean of a
-    group is over; it is empty for the average over all of them.
+    group is over; it is empty for the average over all of them. With a ``spread`` the value is a mean over
+    repeats of one model.
     """
 
     subject: str
@@ -55,6 +63,7 @@ class Cell:
     samples: int | None = None
     interval: Bounds | None = None
     published: tuple[PublishedValue, ...] = ()
+    spread: Spread | None = None
     over: tuple[str, ...] = ()
 
     @property
@@ -75,6 +84,8 @@ class _Group:
     intervals: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     published: Mapping[str, tuple[PublishedValue, ...]] = field(default_factory=dict)
     over: tuple[str, ...] = ()
+    repeats: int | None = None
+    std: Mapping[str, float] = field(default_factory=dict)
 
 
 def cells_to_json(cells: Sequence[Cell]) -> list[JsonValue]:
@@ -90,6 +101,10 @@ def cells_to_json(cells: Sequence[Cell]) -> list[JsonValue]:
         if found[0].over:
             group["over"] = list(found[0].over)
         group |= {cell.metric: cell.value for cell in found}
+        spreads = {cell.metric: cell.spread for cell in found if cell.spread is not None}
+        if spreads:
+            group["repeats"] = next(iter(spreads.values())).repeats
+            group["std"] = {name: spread.std for name, spread in spreads.items()}
         intervals = {cell.metric: list(cell.interval) for cell in found if cell.interval is not None}
         if intervals:
             group["intervals"] = to_plain(intervals)
@@ -125,7 +140,8 @@ def _ungrouped(content: Mapping[str, JsonValue], where: str) -> list[Cell]:
             group.samples,
             Bounds(*group.intervals[metric]) if metric in group.intervals else None,
             group.published.get(metric, ()),
-            over=group.over,
+            Spread(group.std[metric], group.repeats or 0) if metric in group.std else None,
+            group.over,
         )
         for metric, value in values.items()
     ]
@@ -135,6 +151,10 @@ def _require_possible(group: _Group, values: Mapping[str, float], where: str) ->
     """Refuse numbers that are no share in per cent, bounds in the wrong order, and words about no metric."""
     if group.samples is not None and group.samples < 1:
         raise FormatError(f"{where}.samples must be at least 1, got {group.samples}")
+    if group.std and (group.repeats is None or group.repeats < 2):
+        raise FormatError(f"{where}.repeats must be at least 2 where there is a std, got {group.repeats}")
+    if not all(0 <= value <= _PER_CENT for value in group.std.values()):
+        raise FormatError(f"{where}.std must lie in 0 to {_PER_CENT} (per cent), got {dict(group.std)}")
     for metric, bounds in group.intervals.items():
         if len(bounds) != len(Bounds._fields) or not bounds[0] <= bounds[1]:
             raise FormatError(
@@ -147,7 +167,11 @@ def _require_possible(group: _Group, values: Mapping[str, float], where: str) ->
     for metric, share in shares:
         if not 0 <= share <= _PER_CENT:
             raise FormatError(f"{where}.{metric} must lie in 0 to {_PER_CENT} (per cent), got {share}")
-    for name, said in (("intervals", group.intervals), ("published", group.published)):
+    for name, said in (
+        ("intervals", group.intervals),
+        ("published", group.published),
+        ("std", group.std),
+    ):
         unknown = sorted(set(said) - set(values))
         if unknown:
             raise FormatError(f"{where}.{name} speaks of {unknown[0]!r}, which has no value there")

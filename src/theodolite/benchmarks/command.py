@@ -11,7 +11,7 @@ from .protocols import Protocol
 
 
 def command_of(
-    protocol: str | Protocol,
+    protocol: str | Protocol | None,
     *,
     repeated: Mapping[str, Sequence[str]],
     weights: Mapping[str, Path],
@@ -29,8 +29,10 @@ def command_of(
     return shlex.join([*words, *(flag for flag, given in flags.items() if given)])
 
 
-def _protocol_words(protocol: str | Protocol) -> list[str]:
-    """A protocol by its name; one's own by the paths of its sets."""
+def _protocol_words(protocol: str | Protocol | None) -> list[str]:
+    """A protocol by its name; one's own by the paths of its sets; nothing where all models are folders."""
+    if protocol is None:
+        return []
     if isinstance(protocol, str):
         return [protocol]
     if any(part.path is None for part in protocol.sets):

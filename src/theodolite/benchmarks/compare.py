@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..detectors.spec import DetectorSpec
-from ..published import Options, find_leaderboard, load_leaderboard, lookup
+from ..published import Options, PublishedCell, find_leaderboard, load_leaderboard, lookup
 from .cells import PublishedValue
 from .datasets import dataset
 from .feature_sets import AVERAGE, TEST, FeatureSet
 from .protocols import ProtocolSet, find_protocol
 from .subject import Subject
 
+ACCURACY = "id-accuracy"
 _MAY_LACK = 0.01
 
 
@@ -25,6 +26,26 @@ def published_beside(
     if subject.published_head is not None:
         options = {**options, "head": subject.published_head}
     return _values(subject.protocol, spec.name, ood, metric, options, backbone=subject.backbone)
+
+
+def published_accuracy(subject: Subject) -> tuple[PublishedValue, ...]:
+    """What is printed as the accuracy of a model's classifier, where all of the paper's test set was judged.
+
+    It belongs to the ID data: a table of another protocol on the same ID data speaks of the same figure.
+    """
+    known = find_protocol(subject.protocol)
+    if known is None or subject.backbone is None or not _whole(known.test, subject.test):
+        return ()
+    options: Options = {"head": "zero-shot"} if subject.head.unit_features else {}
+    found = []
+    for cell in lookup(backbone=subject.backbone, metric=ACCURACY, options=options):
+        other = find_protocol(cell.protocol)
+        if other is not None and (other.test.dataset, other.test.split) == (
+            known.test.dataset,
+            known.test.split,
+        ):
+            found.append(published_value(cell))
+    return tuple(found)
 
 
 def published_ensemble(
@@ -93,16 +114,13 @@ def _values(
         metric=metric,
         options=options,
     )
-    return tuple(
-        PublishedValue(
-            cell.printed,
-            cell.table,
-            cell.row,
-            cell.column,
-            tuple(f"{caveat.kind}: {caveat.note}" for caveat in cell.caveats),
-        )
-        for cell in found
-    )
+    return tuple(published_value(cell) for cell in found)
+
+
+def published_value(cell: PublishedCell) -> PublishedValue:
+    """A printed number with its place and caveats."""
+    caveats = tuple(f"{caveat.kind}: {caveat.note}" for caveat in cell.caveats)
+    return PublishedValue(cell.printed, cell.table, cell.row, cell.column, caveats)
 
 
 def _spelling(protocol: str, ood: str) -> str:

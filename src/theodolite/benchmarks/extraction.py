@@ -49,12 +49,17 @@ class Extraction:
     repair: bool = False
     verify: bool = False
 
-    def subject(self, spec: str, weights: Path | None = None) -> Subject:
-        """The subject of a model by its spec, which is loaded only if pictures have to be looked at."""
+    def subject(self, spec: str, weights: Path | None = None, *, name: str | None = None) -> Subject:
+        """The subject of a model by its spec, which is loaded only if pictures have to be looked at.
+
+        A ``name`` of its own, which is also in that of its folder, tells checkpoints of one model apart.
+        """
         own = weights is not None and not canonical_spec(spec).startswith(_FILES_ONLY)
         # A checkpoint of one's own is not the paper's network.
         backbone = None if own else backbone_of(spec)
-        return self._subject(spec, partial(load_model, spec, weights=weights), weights, backbone)
+        load = partial(load_model, spec, weights=weights)
+        place = None if name is None else f"{spec} {name}"
+        return self._subject(name or spec, load, weights, backbone, place=place)
 
     def subject_of(self, loaded: LoadedModel, *, name: str, backbone: str | None = None) -> Subject:
         """The subject of a model at hand, under a name."""

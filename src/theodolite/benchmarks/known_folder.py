@@ -49,8 +49,9 @@ def _head(folder: Path) -> Head:
     path = folder / HEAD_OF_FOLDER
     if path.is_file():
         return head_files.read_head(path)
-    if is_store(folder / FIT):
-        return FeatureStore(folder / FIT).head
+    head = FeatureStore(folder / FIT).head if is_store(folder / FIT) else None
+    if head is not None:
+        return head
     raise InputError(f"{folder} has no {HEAD_OF_FOLDER}: expected the weight and bias of the last layer")
 
 

@@ -13,9 +13,12 @@ from ..core.errors import InputError
 from ..core.plain import to_plain
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation, bootstrap_average, head_accuracy, list_metrics
+from ..evaluation import metric as metric_called
 from .cells import Bounds, Cell, PublishedValue
+from .compare import published_accuracy
+from .facts import Bootstrap, DetectorFacts, SubjectFacts
 from .feature_sets import AVERAGE, TEST
-from .result import Bootstrap, DetectorFacts, RunResult, SubjectFacts
+from .result import RunResult
 from .subject import Subject
 
 # What is published for an OOD set and a metric.
@@ -25,13 +28,20 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Intervals:
-    """Bootstrap settings; ``replicates`` 0 means none."""
+    """Bootstrap settings; ``replicates`` 0 means none, ``tests`` are the draws of paired tests.
+
+    ``metrics`` have intervals and tests beside the tabled ones.
+    """
 
     replicates: int = 0
     level: float = 0.95
     seed: int = 0
+    metrics: tuple[str, ...] = ()
+    tests: int = 1000
 
     def __post_init__(self) -> None:
+        for name in self.metrics:
+            metric_called(name)
         if self.replicates < 0 or self.seed < 0:
             raise InputError(
                 f"replicates and seed must not be negative, got {self.replicates} and {self.seed}"
@@ -41,9 +51,14 @@ class Intervals:
     def bootstrap(self) -> Bootstrap:
         return Bootstrap(self.replicates, self.level)
 
+    @property
+    def names(self) -> list[str]:
+        """The metrics that have intervals, in the order they are shown."""
+        return [known.name for known in list_metrics() if known.tabled or known.name in self.metrics]
+
     def of(self, metric: str, id_scores: FloatArray, *ood_sets: FloatArray) -> Bounds | None:
-        """Of a metric, averaged over the OOD sets."""
-        if self.replicates == 0:
+        """Of a metric that has intervals, averaged over the OOD sets."""
+        if self.replicates == 0 or metric not in self.names:
             return None
         found = bootstrap_average(
             id_scores, ood_sets, metric, level=self.level, replicates=self.replicates, seed=self.seed
@@ -76,7 +91,7 @@ def measured_cells(
                     metric.name,
                     percent(found.metrics[detector][ood][metric.name]),
                     len(values),
-                    intervals.of(metric.name, known, values) if metric.tabled else None,
+                    intervals.of(metric.name, known, values),
                     beside(ood, metric.name) if metric.tabled else (),
                 )
             )
@@ -91,7 +106,7 @@ def measured_cells(
                 np.mean([cell.value for cell in cells if cell.metric == metric.name and cell.ood in sets])
             ),
             None,
-            intervals.of(metric.name, known, *(strange[part] for part in sets)) if metric.tabled else None,
+            intervals.of(metric.name, known, *(strange[part] for part in sets)),
             beside(name, metric.name) if metric.tabled else (),
             over=sets if name in whole else (),
         )
@@ -161,6 +176,7 @@ def subject_facts(subject: Subject, board: str | None = None) -> SubjectFacts:
         samples={name: len(rows) for name, rows in subject.sets.items()},
         digests=subject.digests,
         missing=subject.left_out,
+        published_accuracy=published_accuracy(subject),
         shifted=dict(subject.shifted),
         board=board,
     )

@@ -20,96 +20,14 @@ from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
 from ..detectors import detector_record, list_detectors
 from ..evaluation import Evaluation, Metric, list_metrics
 from .cells import Cell, cells_from_json, cells_to_json
+from .facts import Bootstrap, DetectorFacts, Seconds, SubjectFacts
 from .feature_sets import TEST
+from .joint import Joint
+from .paired import PairedTests
 from .telling import TellingSample
 
 FORMAT = "theodolite-results/1"
 HIGHLIGHT = "ORA"
-# Entries of a subject that are written only where there is something to say.
-_RARE = ("shifted", "board")
-
-
-@dataclass(frozen=True)
-class SubjectFacts:
-    """What a model is, and which features of it were judged.
-
-    ``shifted`` counts the samples of the ID data that are under a shift, by their set (full-spectrum);
-    ``board`` names the leaderboard that was measured on the same data.
-    """
-
-    backbone: str | None
-    classes: int
-    width: int
-    accuracy: float | None
-    samples: Mapping[str, int]
-    digests: Mapping[str, str]
-    missing: Mapping[str, str] = field(default_factory=dict)
-    shifted: Mapping[str, int] = field(default_factory=dict)
-    board: str | None = None
-
-    def to_json(self) -> JsonObject:
-        """As plain values; what only some protocols have is left out for the others."""
-        told = to_plain(self)
-        assert isinstance(told, dict)
-        return {key: value for key, value in told.items() if key not in _RARE or value}
-
-
-@dataclass(frozen=True)
-class DetectorFacts:
-    """What a row of a table is: a score with all its options, or (``formula``) one that is only a formula.
-
-    ``chosen_on`` says what its settings were chosen on, where that is known.
-    """
-
-    text: str | None = None
-    detector: str | None = None
-    options: Mapping[str, JsonValue] | None = None
-    shaping: str | None = None
-    paper: str | None = None
-    formula: str | None = None
-    chosen_on: str | None = None
-
-    @property
-    def seed(self) -> int | None:
-        seed = (self.options or {}).get("seed")
-        return seed if isinstance(seed, int) else None
-
-    def to_json(self) -> JsonObject:
-        if self.formula is not None:
-            return {"formula": self.formula}
-        told: JsonObject = {
-            "text": self.text,
-            "detector": self.detector,
-            "options": to_plain(self.options),
-            "shaping": self.shaping,
-            "paper": self.paper,
-        }
-        return told if self.chosen_on is None else {**told, "chosen_on": self.chosen_on}
-
-
-@dataclass(frozen=True)
-class Bootstrap:
-    """How intervals were made; ``replicates`` 0 means that there are none."""
-
-    replicates: int = 0
-    level: float = 0.95
-
-
-@dataclass(frozen=True)
-class Seconds:
-    """How long fitting all detectors took, and scoring with each: the work that it alone asked for.
-
-    ``shared`` is the time of scoring work that several detectors asked for, and that was done once. Results
-    without it are of a time when each detector did all of its work.
-    """
-
-    fit: float
-    score: Mapping[str, float]
-    shared: float | None = None
-
-    def to_json(self) -> JsonObject:
-        told: JsonObject = {"fit": self.fit, "score": to_plain(self.score)}
-        return told if self.shared is None else {**told, "shared": self.shared}
 
 
 @dataclass(frozen=True)
@@ -117,8 +35,10 @@ class RunResult:
     """A run: every cell, what it was measured on and with, and what was left out and why.
 
     ``notes`` say what to know before it is believed; ``doubts`` are models that were measured by force, and
-    why their head seems not to be that of their features. ``highlight`` is the detector that chose the
-    samples worth a look, and that pages show first.
+    why their head seems not to be that of their features. ``repeats`` are the subjects behind each model that
+    was measured several times; its own cells are their means. ``joint`` says what holds for several models
+    together, ``paired`` how scores differ from one. ``highlight`` is the detector that chose the samples
+    worth a look, and that pages show first.
     """
 
     title: str
@@ -131,6 +51,9 @@ class RunResult:
     seeds: Mapping[str, int] = field(default_factory=dict)
     bootstrap: Bootstrap | None = None
     seconds: Mapping[str, Seconds] | None = None
+    repeats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joint: Joint | None = None
+    paired: PairedTests | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: versions())
     notes: tuple[str, ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
@@ -144,6 +67,23 @@ class RunResult:
     def subject_names(self) -> list[str]:
         """Models, and the ensemble of them if there is one, in the order of the run."""
         return list(dict.fromkeys(cell.subject for cell in self.cells))
+
+    @property
+    def models(self) -> list[str]:
+        """The models that were measured, in the order of the run: no ensemble, and repeats of one as one."""
+        measured = set(self.subject_names)
+        model_of = {member: name for name, members in self.repeats.items() for member in members}
+        return list(dict.fromkeys(model_of.get(name, name) for name in self.subjects if name in measured))
+
+    @property
+    def tabled_subjects(self) -> list[str]:
+        """Models and ensembles, in the order of the run; of repeats their mean alone."""
+        members = {member for repeated in self.repeats.values() for member in repeated}
+        return [name for name in self.subject_names if name not in members]
+
+    def facts_of(self, model: str) -> SubjectFacts:
+        """Of a model; of one with repeats, those of the first."""
+        return self.subjects[self.repeats.get(model, (model,))[0]]
 
     def detector_names(self, subject: str) -> list[str]:
         return list(dict.fromkeys(cell.detector for cell in self.cells if cell.subject == subject))
@@ -235,6 +175,12 @@ class RunResult:
             content["seconds"] = {name: spent.to_json() for name, spent in self.seconds.items()}
         if self.doubts:
             content["doubts"] = to_plain(self.doubts)
+        if self.repeats:
+            content["repeats"] = to_plain(self.repeats)
+        if self.joint is not None:
+            content["joint"] = self.joint.to_json()
+        if self.paired is not None:
+            content["paired"] = to_plain(self.paired)
         return content
 
     @classmethod
@@ -255,6 +201,9 @@ class RunResult:
             bootstrap=read.bootstrap,
             seconds=read.seconds,
             doubts=read.doubts,
+            repeats=read.repeats,
+            joint=None if read.joint is None else Joint.from_json(read.joint),
+            paired=read.paired,
             versions=read.versions,
             notes=read.notes,
         )
@@ -277,6 +226,9 @@ class _File:
     seconds: Mapping[str, Seconds] | None = None
     notes: tuple[str, ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
+    repeats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joint: Mapping[str, JsonValue] | None = None
+    paired: PairedTests | None = None
 
 
 def _caution(facts: DetectorFacts, classes: int) -> str | None:

@@ -16,9 +16,10 @@ from .belonging import require_belonging
 from .cells import Cell
 from .compare import leaderboard_beside, published_beside, published_ensemble
 from .ensemble import ensemble_name, ensemble_scores, require_same_samples
+from .facts import Seconds, SubjectFacts
 from .feature_sets import TEST
 from .measure import Intervals, detector_facts, measured_cells, subject_facts
-from .result import HIGHLIGHT, RunResult, Seconds, SubjectFacts
+from .result import HIGHLIGHT, RunResult
 from .scoring import Scorer, Scores
 from .subject import Subject
 from .telling import Picture, TellingSample, find_telling

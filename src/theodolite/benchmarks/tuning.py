@@ -16,7 +16,7 @@ from pathlib import Path
 from ..core.errors import InputError, TheodoliteWarning
 from ..detectors.grid import expand_grids
 from ..detectors.spec import DetectorSpec, Option, parse_specs
-from .bench import FEATURES
+from .asked import FEATURES
 from .chosen_rows import ChosenRows, LabelledRows
 from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
 from .known_folder import KnownFolder, feature_set, known_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +13,13 @@ import typer
 
 from ..core.errors import InputError
 from . import _options as options
+from . import _views as views
 from ._console import say, screen
 from ._progress import watching
 
 if TYPE_CHECKING:
-    from ..benchmarks import Protocol
+    from ..benchmarks import Protocol, Repeats, RunResult
+    from ..report.tables import Table, View
 
 _REPLICATES = 1000
 # Published rows of a leaderboard that are shown with the measured ones; the files have all.
@@ -35,6 +37,7 @@ def bench(
     model: Annotated[
         list[str] | None, typer.Option("--model", help="What model, or features:FOLDER. May be repeated.")
     ] = None,
+    repeat: views.RepeatsOf = None,
     weights: Annotated[
         list[str] | None, typer.Option("--weights", help="MODEL=FILE: a checkpoint for one of the models.")
     ] = None,
@@ -56,6 +59,11 @@ def bench(
     ] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Bootstrap confidence intervals.")] = False,
     replicates: Annotated[int, typer.Option(min=1, help="Bootstrap replicates.")] = _REPLICATES,
+    against: views.Against = None,
+    metric: views.Metrics = None,
+    sort: views.Sort = None,
+    only: views.Only = None,
+    top: views.Top = None,
     seed: options.Seed = 0,
     id_data: Annotated[
         str | None, typer.Option("--id", help="Your own protocol: held-out ID images.")
@@ -97,22 +105,26 @@ def bench(
     from ..features.settings import Running
     from ..report.documents import write_files
     from ..report.page import write_pages
-    from ..report.tables import leaderboard_tables, metric_tables, terminal
+    from ..report.tables import terminal
 
     console = screen()
-    chosen = choose_protocol(protocol, id_data, fit_data, ood or [], kind)
+    view = views.view_of(metric, sort, only, top)
+    models: list[str | Repeats] = [*(model or []), *views.repeats_of(repeat)]
+    chosen = choose_protocol(protocol, id_data, fit_data, ood or [], kind, folders=bool(models))
     if own_lists:
         chosen = with_own_lists(chosen)
     with watching(console) as watcher:
         result = run_bench(
             chosen,
-            model or [],
+            models,
             detectors=detector or [],
             shapings=shaping or [],
             ensemble=combine or ensemble,
             full_spectrum=full_spectrum,
-            intervals=Intervals(replicates if intervals else 0, seed=seed),
-            force=force,
+            intervals=Intervals(
+                replicates if intervals else 0, seed=seed, metrics=view.metrics, tests=replicates
+            ),
+            against=against,
             settings=BenchSettings(
                 weights=parse_weights(weights or []),
                 root=root,
@@ -122,39 +134,75 @@ def bench(
                 watcher=watcher,
                 repair=repair,
                 verify=verify,
+                force=force,
             ),
             rankings=[Ranking.load(path) for path in ranking or []],
         )
-    for table in (*metric_tables(result), *leaderboard_tables(result, top=_SHOWN)):
-        console.print(terminal(table))
-    for line in result.accuracies:
-        say(console, line)
+    view.require_fits(result)
+    for part in shown(result, view):
+        if isinstance(part, str):
+            say(console, part)
+        else:
+            console.print(terminal(part))
     for doubt in result.doubts.values():
         say(console, doubt, "yellow", title="measured by force: ")
-    for label, facts in result.detectors.items():
-        if facts.chosen_on is not None:
-            say(console, f"{label}: {facts.chosen_on}")
     for line in result.left_out:
         say(console, f"left out: {line}", "yellow")
     for line in [*result.notes, *result.cautions]:
         say(console, line, "yellow", title="note: ")
-    files = write_files(result, output)
+    files = write_files(result, output, view=view)
     say(console, f"results in {', '.join(str(path) for path in files)}")
-    for page in write_pages(result, output):
+    first, *others = write_pages(result, output)
+    beside = f", with {len(others)} pages of single models beside it" if result.joint and others else ""
+    say(console, f"report: {first.resolve()}{beside}")
+    for page in () if result.joint else others:
         say(console, f"report: {page.resolve()}")
 
 
+def shown(result: RunResult, view: View) -> Iterator[Table | str]:
+    """What the screen shows of a result: tables, and lines of text between them."""
+    from ..report.documents import accuracy_text
+    from ..report.tables import joint_tables, leaderboard_tables, model_tables, paired_tables
+
+    yield from joint_tables(result, view)
+    if result.joint is not None:
+        yield from result.joint.notes
+    yield from model_tables(result, view)
+    yield from leaderboard_tables(result, top=_SHOWN)
+    yield from paired_tables(result, view)
+    yield from () if result.paired is None else result.paired.notes
+    yield from result.accuracies
+    for label, facts in result.detectors.items():
+        if facts.chosen_on is not None:
+            yield f"{label}: {facts.chosen_on}"
+    for name, measured in result.subjects.items():
+        if measured.published_accuracy:
+            yield f"{name}: ID accuracy {accuracy_text(measured)}"
+
+
 def choose_protocol(
-    name: str | None, test: str | None, fit: str | None, ood: Sequence[str], kind: str | None
+    name: str | None,
+    test: str | None,
+    fit: str | None,
+    ood: Sequence[str],
+    kind: str | None,
+    *,
+    folders: bool = False,
 ) -> str | Protocol:
-    """The protocol by name, one's own, or the feature folder that stands in its place."""
+    """The protocol by name, one's own, or what stands in its place: a feature folder, or ``features``.
+
+    With ``folders`` there are models, which may all be feature folders.
+    """
     from ..benchmarks import own_protocol
+    from ..benchmarks.asked import FOLDERS
 
     if test is not None or fit is not None or ood:
         if name is not None or test is None:
             raise InputError("your own protocol is --id DIR --fit DIR --ood NAME=DIR …, without a PROTOCOL")
         pairs = parse_pairs(ood, "--ood", "NAME=DIR")
         return own_protocol(test=test, fit=fit, ood=pairs, kind=kind)
+    if name is None and folders:
+        return FOLDERS
     if name is None:
         raise InputError("name a protocol, features:FOLDER, or your own data with --id, --fit and --ood")
     return name
@@ -162,7 +210,7 @@ def choose_protocol(
 
 def with_own_lists(chosen: str | Protocol) -> Protocol:
     """The protocol without the comparison of its lists; a feature folder has no lists."""
-    from ..benchmarks.bench import FEATURES
+    from ..benchmarks.asked import FEATURES
     from ..benchmarks.protocols import protocol
 
     if isinstance(chosen, str) and chosen.startswith(FEATURES):

@@ -18,9 +18,12 @@ from .metrics import (
     metric,
     register_metric,
 )
+from .paired import Difference, Differences, holm, paired_bootstrap, paired_differences
 
 __all__ = [
     "Curve",
+    "Difference",
+    "Differences",
     "Evaluation",
     "Interval",
     "Metric",
@@ -35,8 +38,11 @@ __all__ = [
     "fpr_at_tpr",
     "fpr_at_tpr_ood_positive",
     "head_accuracy",
+    "holm",
     "list_metrics",
     "metric",
+    "paired_bootstrap",
+    "paired_differences",
     "register_metric",
     "threshold_at_tpr",
 ]

@@ -41,7 +41,7 @@ class Metric:
 
 _metrics: dict[str, Metric] = {}
 # Entries that stand beside the metrics in the files of results.
-RESERVED = ("model", "entry", "ood", "samples", "intervals", "published", "over")
+RESERVED = ("model", "entry", "ood", "samples", "intervals", "published", "over", "repeats", "std")
 
 
 def register_metric(new: Metric) -> Metric:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import published
+from ..benchmarks.joining import join
 from ..benchmarks.protocols import find_protocol, protocol
 from ..benchmarks.runner import run
 from ..core.errors import InputError
@@ -125,7 +126,7 @@ def run_item(item: Item, context: Context) -> Produced:
             ensemble=item.name.startswith("ensemble") and len(subjects) > 1,
             cache=context.scores,
         )
-        produced[f"{item.name}-{name}"] = RunStudy(result)
+        produced[f"{item.name}-{name}"] = RunStudy(join(result))
     return produced
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...benchmarks.facts import DetectorFacts
 from ...benchmarks.feature_folder import from_folder
 from ...benchmarks.feature_sets import TEST, FeatureSet
 from ...benchmarks.measure import measured_cells, subject_facts
-from ...benchmarks.result import DetectorFacts, RunResult
+from ...benchmarks.result import RunResult
 from ...benchmarks.subject import Subject
 from ...core.arrays import FloatArray
 from ...detectors import FDBD, ORA, fit_many

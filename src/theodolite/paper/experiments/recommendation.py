@@ -13,10 +13,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ...benchmarks.facts import DetectorFacts
 from ...benchmarks.feature_folder import from_folder
 from ...benchmarks.feature_sets import TEST
 from ...benchmarks.measure import Intervals, detector_facts, measured_cells, subject_facts
-from ...benchmarks.result import DetectorFacts, RunResult
+from ...benchmarks.result import RunResult
 from ...benchmarks.runner import run
 from ...benchmarks.subject import Subject
 from ...core.arrays import FloatArray

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ...benchmarks.facts import DetectorFacts
 from ...benchmarks.feature_folder import from_folder
 from ...benchmarks.feature_sets import TEST
 from ...benchmarks.measure import measured_cells, subject_facts
-from ...benchmarks.result import DetectorFacts, RunResult
+from ...benchmarks.result import RunResult
 from ...benchmarks.subject import Subject
 from ...core.arrays import FloatArray
 from ...detectors import ORA

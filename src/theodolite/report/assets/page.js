@@ -23,26 +23,28 @@
 
   // ---------------------------------------------------------------- tables
 
-  const tabs = [...document.querySelectorAll("[role=tab]")];
-  function show(chosen) {
-    for (const tab of tabs) {
-      const selected = tab === chosen;
-      tab.setAttribute("aria-selected", String(selected));
-      tab.tabIndex = selected ? 0 : -1;
-      element(tab.getAttribute("aria-controls")).hidden = !selected;
-    }
-  }
-  tabs.forEach((tab, place) => {
-    tab.addEventListener("click", () => show(tab));
-    tab.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      const next = tabs[(place + step + tabs.length) % tabs.length];
-      show(next);
-      next.focus();
+  for (const list of document.querySelectorAll("[role=tablist]")) {
+    const tabs = [...list.querySelectorAll("[role=tab]")];
+    const show = (chosen) => {
+      for (const tab of tabs) {
+        const selected = tab === chosen;
+        tab.setAttribute("aria-selected", String(selected));
+        tab.tabIndex = selected ? 0 : -1;
+        element(tab.getAttribute("aria-controls")).hidden = !selected;
+      }
+    };
+    tabs.forEach((tab, place) => {
+      tab.addEventListener("click", () => show(tab));
+      tab.addEventListener("keydown", (event) => {
+        const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+        if (!step) return;
+        const next = tabs[(place + step + tabs.length) % tabs.length];
+        show(next);
+        next.focus();
+      });
     });
-  });
-  show(tabs[0]);
+    show(tabs[0]);
+  }
 
   function sort(head) {
     const row = head.parentElement, body = row.closest("table").tBodies[0];
@@ -51,10 +53,15 @@
     for (const other of row.children) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", order);
     const sign = order === "ascending" ? 1 : -1;
-    const compare = (a, b) => column === 0
-      ? a.cells[0].textContent.localeCompare(b.cells[0].textContent)
-      : Number(a.cells[column].dataset.value) - Number(b.cells[column].dataset.value);
-    body.append(...[...body.rows].sort((a, b) => sign * compare(a, b)));
+    // What is absent is no number: it stays at the end in either order.
+    const compare = (a, b) => {
+      if (column === 0) return sign * a.cells[0].textContent.localeCompare(b.cells[0].textContent);
+      const [first, second] = [a, b].map((row) => Number(row.cells[column].dataset.value));
+      return Number.isNaN(first) || Number.isNaN(second)
+        ? Number.isNaN(first) - Number.isNaN(second)
+        : sign * (first - second);
+    };
+    body.append(...[...body.rows].sort(compare));
   }
   for (const head of document.querySelectorAll("thead th[data-first]")) {
     head.querySelector("button").addEventListener("click", () => sort(head));

@@ -28,7 +28,11 @@ def headlines(page: Page) -> list[Headline]:
     sets = f"in {len(ood)} set{'' if len(ood) == 1 else 's'}"
     found.append(Headline("out-of-distribution", f"{sum(ood.values()):,}", sets))
     if page.facts is not None and page.facts.accuracy is not None:
-        found.append(Headline("classifier", _percent(page.facts.accuracy), f"accuracy on {page.id_name}"))
+        printed_ones = dict.fromkeys(value.printed for value in page.facts.published_accuracy)
+        published = f", {' or '.join(printed_ones)} published" if printed_ones else ""
+        found.append(
+            Headline("classifier", _percent(page.facts.accuracy), f"accuracy on {page.id_name}{published}")
+        )
     means = list(page.result.groups(page.subject)) or [AVERAGE]
     return found + [_best(page, metric, mean) for metric in page.tabled for mean in means]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...benchmarks.facts import SubjectFacts
 from ...benchmarks.feature_sets import TEST
-from ...benchmarks.result import RunResult, SubjectFacts
+from ...benchmarks.result import RunResult
 from ...core.errors import InputError, did_you_mean
 from ...evaluation import Evaluation, Metric
 
@@ -102,6 +103,7 @@ class Page:
         refused = self.result.refused.get(self.subject, {})
         lines += [f"{label} is left out: {reason}" for label, reason in refused.items()]
         missing = {} if self.facts is None else self.facts.missing
+        lines += [] if self.result.paired is None else self.result.paired.notes
         return lines + [f"{ood} is missing: {reason}" for ood, reason in missing.items()]
 
     @property

@@ -13,14 +13,18 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from ..._version import __version__
 from ...benchmarks.result import RunResult
+from ...core.errors import InputError
 from ...core.files import slug, write_bytes
 from ..environment import environment
 from ..tables import leaderboard_of
 from .explorer import explorer
 from .headlines import headlines
+from .joint import joint_headlines, joint_notes, joint_views, model_parts, paired_parts
 from .page import ID_NAME, Page
 from .results import metric_views
 from .samples import sample_sections
+
+JOINT = "report.html"
 
 
 def write_pages(
@@ -31,13 +35,14 @@ def write_pages(
     summary: Sequence[str] = (),
     provenance: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """``report.html``, or one a model where there are several; each is one self-contained file.
+    """``report.html``, and one more a model where there are several; each is one self-contained file.
 
-    The options are those of `Page`.
+    Where models are joined, the first is the page of all of them. The options are those of `Page`.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / name for name in file_names(result)]
+    names = file_names(result)
+    paths = [folder / name for name in names]
     for subject, path in zip(result.subject_names, paths, strict=True):
         page = Page(
             result=result,
@@ -47,16 +52,24 @@ def write_pages(
             provenance=provenance or {},
         )
         write_bytes(path, render(page).encode())
-    return paths
+    if result.joint is None:
+        return sorted(paths, key=lambda path: path.name != JOINT)
+    joint = render_joint(
+        result, dict(zip(result.subject_names, names, strict=True)), summary=summary, provenance=provenance
+    )
+    write_bytes(folder / JOINT, joint.encode())
+    return [folder / JOINT, *paths]
 
 
 def file_names(result: RunResult) -> list[str]:
     """A file name a model; those that would be called the same, be it by letter case only, are numbered."""
     if len({*result.subjects, *result.subject_names}) == 1:
-        return ["report.html"]
+        return [JOINT]
     taken: dict[str, str] = {}
+    alone = result.tabled_subjects if result.repeats and result.joint is None else []
     for subject in result.subject_names:
-        stem = name = f"report-{slug(subject)}"
+        # The mean over repeats of an only model is what one looks for first.
+        stem = name = "report" if alone == [subject] else f"report-{slug(subject)}"
         number = 1
         while name.casefold() in taken:
             number += 1
@@ -66,26 +79,67 @@ def file_names(result: RunResult) -> list[str]:
 
 
 def render(page: Page) -> str:
-    """The page as text. The browser is told to run and to load nothing but what is in it."""
+    """The page of one model as text. The browser is told to run and to load nothing but what is in it."""
     threshold = explorer(page)
-    style = _asset("report.css")
-    script = _asset("page.js") + ("" if threshold is None else _asset("explorer.js"))
-    template = _templates().get_template("report.html")
-    return template.render(
+    return _rendered(
+        "report.html",
         title=page.title,
         notes=page.notes,
         headlines=headlines(page),
         views=metric_views(page),
         board=leaderboard_of(page.result, page.subject),
+        paired=[part for part in paired_parts(page.result) if part.subject == page.subject],
         explorer=threshold,
         sections=sample_sections(page),
         command=page.result.command,
         entries={"Provenance": page.origin, "Environment": environment(page.result)},
-        version=__version__,
-        style=style,
-        style_digest=_digest(style),
-        script=script,
-        script_digest=_digest(script),
+        scripts=("page.js",) if threshold is None else ("page.js", "explorer.js"),
+    )
+
+
+def render_joint(
+    result: RunResult,
+    files: Mapping[str, str] | None = None,
+    *,
+    summary: Sequence[str] = (),
+    provenance: Mapping[str, str] | None = None,
+) -> str:
+    """The page of all models as text; ``files`` are the pages of single subjects that lie beside it."""
+    if result.joint is None:
+        raise InputError("the models of this result are not joined: `theodolite.benchmarks.join` does it")
+    digests = {
+        f"sha256 of {name}, {part}": digest
+        for name, facts in result.subjects.items()
+        for part, digest in facts.digests.items()
+    }
+    return _rendered(
+        "joint.html",
+        title=result.title,
+        notes=[*summary, *joint_notes(result)],
+        headlines=joint_headlines(result),
+        joint=joint_views(result),
+        paired=paired_parts(result),
+        models=model_parts(result, files or {}),
+        explorer=None,
+        command=result.command,
+        entries={"Provenance": {**(provenance or {}), **digests}, "Environment": environment(result)},
+        scripts=("page.js",),
+    )
+
+
+def _rendered(template: str, *, scripts: Sequence[str], **content: object) -> str:
+    style, script = _asset("report.css"), "".join(_asset(name) for name in scripts)
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            **content,
+            version=__version__,
+            style=style,
+            style_digest=_digest(style),
+            script=script,
+            script_digest=_digest(script),
+        )
     )
 
 

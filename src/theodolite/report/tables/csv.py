@@ -12,6 +12,6 @@ def csv_text(table: Table) -> str:
     """A line of column names, then a line a row; cells as printed, without marks."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(table.header)
+    writer.writerow(table.full_header)
     writer.writerows((label, *(cell.text for cell in row)) for label, row in table.rows)
     return file.getvalue()

@@ -11,7 +11,7 @@ _MARKS = ("{}", "**{}**", "<u>{}</u>")
 
 def markdown(table: Table) -> list[str]:
     """The lines of a table, without its title and legend."""
-    first, *others = (escaped(column) for column in table.header)
+    first, *others = (escaped(column) for column in table.full_header)
     align = ("---:|" if numeric else "---|" for numeric in table.numeric)
     lines = ["| " + " | ".join([first, *others]) + " |", "|---|" + "".join(align)]
     for label, row in table.rows:

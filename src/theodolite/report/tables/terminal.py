@@ -20,7 +20,7 @@ def terminal(table: Table) -> Screen:
         caption=Text(table.legend) if table.legend else None,
         caption_justify="left",
     )
-    first, *others = table.header
+    first, *others = table.full_header
     screen.add_column(Text(first), no_wrap=all(table.numeric))
     for column, numeric in zip(others, table.numeric, strict=True):
         # On a narrow terminal a cell may take another line, but never lose a digit.

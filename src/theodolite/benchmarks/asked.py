@@ -1,0 +1,99 @@
+"""What a call of `bench` asks for: models by name, scores, and the command that asks for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..core.errors import InputError
+from ..detectors.spec import DetectorSpec, Settings, parse_spec, parse_specs
+from .command import command_of
+from .measure import Intervals
+from .protocols import Protocol
+from .repeats import Repeats
+from .subject import Subject
+
+FEATURES = "features:"
+# In the place of a protocol: every model is a feature folder.
+FOLDERS = "features"
+
+
+def is_folder(name: str | Protocol) -> bool:
+    """Whether feature folders stand in the place of a protocol."""
+    return isinstance(name, str) and (name.startswith(FEATURES) or name == FOLDERS)
+
+
+def models_by_name(
+    given: str | Protocol, models: Sequence[str | Repeats], weights: Mapping[str, Path]
+) -> dict[str, str]:
+    """Every model by its name in the run; a feature folder named as the protocol is the first."""
+    first = [given] if isinstance(given, str) and given.startswith(FEATURES) else []
+    names: dict[str, str] = {}
+    for model in (*first, *models):
+        members = (
+            {model: model} if isinstance(model, str) else dict(zip(model.members, model.models, strict=True))
+        )
+        doubled = sorted(names.keys() & members.keys())
+        if doubled:
+            raise InputError(f"two models are called the same: {doubled[0]}")
+        names |= members
+    if not names:
+        raise InputError("no model is given: pass --model SPEC (`theodolite models` lists the paper's)")
+    known = [*names, *names.values()]
+    unused = sorted(set(weights) - set(known))
+    if unused:
+        raise InputError(
+            f"--weights names {unused[0]!r}, which is none of the models: {', '.join(dict.fromkeys(known))}"
+        )
+    return names
+
+
+def specs_of(
+    detectors: Sequence[str], shapings: Sequence[str], against: str | None, settings: Settings
+) -> tuple[list[DetectorSpec], str | None]:
+    """The scores of the run, and the label of the one that all are held against."""
+    specs = parse_specs(detectors, shapings=shapings, settings=settings)
+    if against is None:
+        return specs, None
+    wanted = parse_spec(against, settings=settings).label
+    labels = [spec.label for spec in specs]
+    if wanted not in labels:
+        raise InputError(
+            f"--against {against}: {wanted} is no score of this run, which has {', '.join(labels)}"
+        )
+    return specs, wanted
+
+
+def title_of(subjects: Sequence[Subject], repeats: Mapping[str, Sequence[str]]) -> str:
+    """Of feature folders their names, repeats as one."""
+    model_of = {member: name for name, members in repeats.items() for member in members}
+    names = ", ".join(dict.fromkeys(model_of.get(subject.name, subject.name) for subject in subjects))
+    return f"{names}, full-spectrum" if any(subject.shifted for subject in subjects) else names
+
+
+def command_for(
+    protocol: str | Protocol,
+    models: Sequence[str | Repeats],
+    repeated: Mapping[str, Sequence[str]],
+    weights: Mapping[str, Path],
+    flags: Mapping[str, bool],
+    intervals: Intervals,
+    against: str | None,
+) -> str:
+    """The command that does the same; see `command_of`."""
+    alone = [model for model in models if isinstance(model, str)]
+    repeats = [
+        f"{model.name}={one}" for model in models if isinstance(model, Repeats) for one in model.models
+    ]
+    return command_of(
+        None if protocol == FOLDERS else protocol,
+        repeated={
+            "--model": alone,
+            "--repeat": repeats,
+            **repeated,
+            "--against": () if against is None else (against,),
+        },
+        weights=weights,
+        flags=flags,
+        intervals=intervals,
+    )
