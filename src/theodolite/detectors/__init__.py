@@ -2,6 +2,7 @@
 
 from ._base import Detector
 from ._fitting import fit_many
+from ._layers import MultiLayer
 from ._registry import Record, create, detector_record, list_detectors, register
 from ._storage import load
 from ._together import score_many
@@ -10,6 +11,7 @@ from .distance import Distance
 from .energy import Energy
 from .fdbd import FDBD
 from .knn import KNN
+from .layered import Layered
 from .maha_plus import MahaPlus
 from .maxlogit import MaxLogit
 from .mcm import MCM
@@ -46,8 +48,10 @@ __all__ = [
     "Detector",
     "Distance",
     "Energy",
+    "Layered",
     "MahaPlus",
     "MaxLogit",
+    "MultiLayer",
     "NNGuide",
     "PCos",
     "RCos",

@@ -6,13 +6,18 @@ import torch
 
 from ..core.errors import CaptureError, InputError
 from ..models import LoadedModel
+from .asking import AsksModel
 from .capture import Capture
+from .layer_rows import joined_names, layer_names
 
 _IMAGES = 2
 
 
 def checked_capture(
-    loaded: LoadedModel, layer: str | None = None, device: torch.device | None = None
+    loaded: LoadedModel,
+    layer: str | None = None,
+    device: torch.device | None = None,
+    score: AsksModel | None = None,
 ) -> Capture:
     """A capture whose head is found and checked, on two images of noise.
 
@@ -20,7 +25,7 @@ def checked_capture(
     """
     device = device or torch.device("cpu")
     noise = torch.rand(_IMAGES, *loaded.input_shape, generator=torch.Generator().manual_seed(0))
-    capture = Capture(loaded.model.to(device), layer or loaded.layer)
+    capture = Capture(loaded.model.to(device), _layers(layer, loaded.layer), score)
     try:
         capture(noise.to(device))
     except (RuntimeError, AssertionError, ValueError, TypeError) as error:
@@ -35,3 +40,11 @@ def checked_capture(
             f"{loaded.spec} does not take images of shape {loaded.input_shape}: {error}{remedy}"
         ) from error
     return capture
+
+
+def _layers(asked: str | None, known: str | None) -> str | None:
+    """The layers asked for; of several, the head that the model's source knows is one."""
+    names = layer_names(asked)
+    if len(names) < 2 or known is None or known in names:
+        return asked or known
+    return joined_names([*names, known])

@@ -53,7 +53,8 @@ def fill_store(
     settings = settings or ExtractionSettings()
     log = settings.running.log or RunLog()
     log.lap("model")
-    capture = checked_capture(loaded, settings.layer, choose_device(settings.running.device))
+    device = choose_device(settings.running.device)
+    capture = checked_capture(loaded, settings.layer, device, settings.score)
     if len(source) == 0:
         raise InputError("the data holds no sample")
     log.lap("head")
@@ -100,6 +101,7 @@ def recipe_of(
         limit=settings.limit,
         autocast=settings.running.autocast,
         orientation=NO_ORIENTATION if getattr(source, "from_arrays", False) else EXIF,
+        model_score=capture.model_score,
     )
 
 

@@ -24,6 +24,11 @@ def require_same_model(one: FeatureStore, other: FeatureStore, *, accept_code_ch
             f"{one.path} and {other.path} are of different models or preprocessing: {a.model} and {b.model}. "
             f"Extract both with the same one"
         )
+    if a.model_score != b.model_score:
+        raise InputError(
+            f"{one.path} and {other.path} are features of {_shown(a.model_score)} and of {_shown(b.model_score)}: "
+            f"they do not compare. Extract both in the same way"
+        )
     if a.preprocess != b.preprocess and not accept_code_change:
         raise InputError(
             f"{one.path} and {other.path} are features of {a.model}, whose code changed in between, or is "
@@ -33,6 +38,10 @@ def require_same_model(one: FeatureStore, other: FeatureStore, *, accept_code_ch
     # The one that does not know first: what is refused need not be warned of.
     for known, other_store in sorted(((one, other), (other, one)), key=_knows_turn):
         require_same_turn(str(known.path), known.manifest.recipe.orientation, other_store)
+
+
+def _shown(model_score: str | None) -> str:
+    return "inputs as they are" if model_score is None else f"inputs as {model_score} asks for them"
 
 
 def _knows_turn(pair: tuple[FeatureStore, FeatureStore]) -> bool:

@@ -18,7 +18,7 @@ from ...core.errors import ExportError, InputError, TheodoliteError
 from ...core.files import write_bytes, write_json
 from ...core.plain import to_plain
 from ...detectors._storage import PackedDetector
-from ...features.capture import untouched
+from ...features.listening import untouched
 from ..model_judge import ModelJudge
 from .compare import Comparison, Runner
 from .onnx_file import OnnxRunner, onnx_bytes, plain_session, require_onnx, translated
