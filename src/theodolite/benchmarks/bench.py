@@ -30,6 +30,7 @@ from .protocols import protocol as protocol_called
 from .result import HIGHLIGHT, RunResult
 from .runner import Highlight, run
 from .subject import Subject
+from .views import ViewRequest, requests
 
 FEATURES = "features:"
 
@@ -63,7 +64,7 @@ class BenchSettings:
 
     ``weights`` are checkpoints of models by the name they are given under; ``root`` is the folder of all data
     sets, ``cache`` that of kept features and scores; ``command`` is what the result says made it. ``repair``
-    and ``verify`` are as in `ExtractionSettings`.
+    and ``verify`` are as in `ExtractionSettings`. ``layers`` are named of every model, for scores of several.
     """
 
     weights: Mapping[str, Path] = field(default_factory=dict)
@@ -74,6 +75,7 @@ class BenchSettings:
     watcher: Watcher = field(default_factory=Unwatched)
     repair: bool = False
     verify: bool = False
+    layers: Sequence[str] = ()
 
     @property
     def place(self) -> Path:
@@ -96,6 +98,9 @@ def bench(
     ``protocol`` is one by name, one of your own (`own_protocol`), or ``features:FOLDER``, a feature folder;
     others may join it as models. ``detectors`` are specs such as ``knn?k=200``, all scores by default, and
     each again behind every one of ``shapings``. ``highlight`` is the score that chooses the samples shown.
+
+    On a model, a score that changes its inputs (``odin``) has a row so, and one in its form on features;
+    with ``settings.layers``, scores that need no head have one more, on every layer.
     """
     settings = settings or BenchSettings()
     chosen = None if _is_folder(protocol) else _protocol(protocol)
@@ -107,9 +112,19 @@ def bench(
         subjects = [gatherer.subject(name) for name in names]
         named = {subject.protocol for subject in subjects}
         known = find_protocol(named.pop()) if len(named) == 1 else None
-        specs = parse(settings={} if known is None else known.settings)
+        shown = [subject.shown for subject in subjects]
+        asking = any(one.model_score is not None for one in shown)
+        layers = any(one.rows is not None for one in shown)
+        specs = parse(settings={} if known is None else known.settings, model=asking, layers=layers)
     else:
-        specs = parse(settings=chosen.settings)  # before the models: a wrong name is known at once
+        if len(settings.layers) == 1:
+            raise InputError(
+                f"--layer {settings.layers[0]} is one layer: name several, of which the last linear layer may "
+                f"be one; the features in front of it always count"
+            )
+        # Before the models: a wrong name is known at once.
+        specs = parse(settings=chosen.settings, model=True, layers=len(settings.layers) > 1)
+        gatherer.views = requests(specs, settings.layers)
         subjects = [gatherer.subject(name) for name in names]
     return run(
         subjects,
@@ -131,6 +146,7 @@ class _Gatherer:
         self.protocol = protocol
         self.settings = settings
         self.root = data_root(settings.root)
+        self.views: Sequence[ViewRequest] = ()
         self._sources: dict[str, ImageSource | None] = {}
 
     def subject(self, name: str) -> Subject:
@@ -150,6 +166,7 @@ class _Gatherer:
             progress=partial(watcher.extracting, name),
             repair=self.settings.repair,
             verify=self.settings.verify,
+            views=self.views,
         )
         return extraction.subject(name, self.settings.weights.get(name))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from ..core.errors import InputError
 from ..features.head_files import head_digest
 from ..reference.head import Head
 from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
+from .views import ShownRows, View, shown_rows
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,8 @@ class Subject:
     """The features of one model. ``missing`` says which sets were left out, and why.
 
     ``backbone`` and ``protocol`` are the names under which published tables know it, if they do; ``folder``
-    is where its features lie on disk, if they do.
+    is where its features lie on disk, if they do. ``views`` are the same model's features of changed inputs,
+    or of several layers, each as a subject of its own.
     """
 
     name: str
@@ -29,6 +32,7 @@ class Subject:
     protocol: str | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
+    views: Mapping[View, Subject] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         taken = sorted({FIT, TEST, AVERAGE} & set(self.ood))
@@ -44,6 +48,13 @@ class Subject:
                     f"{self.name}, {name}: features have width {rows.width}, "
                     f"but the head expects {self.head.width}"
                 )
+
+        _ = self.shown
+
+    @cached_property
+    def shown(self) -> ShownRows:
+        """What its features are of; the same for every set."""
+        return shown_rows(self.sets, self.name)
 
     @property
     def sets(self) -> dict[str, FeatureSet]:

@@ -53,6 +53,10 @@ def bench(
     ood: Annotated[
         list[str] | None, typer.Option("--ood", help="Your own protocol: NAME=DIR. May be repeated.")
     ] = None,
+    layer: Annotated[
+        list[str] | None,
+        typer.Option("--layer", help="Several layers: scores that need no head on each, combined."),
+    ] = None,
     kind: options.Kind = None,
     root: options.Root = None,
     cache: options.Cache = None,
@@ -96,6 +100,7 @@ def bench(
                 watcher=watcher,
                 repair=repair,
                 verify=verify,
+                layers=layer or (),
             ),
         )
     for table in metric_tables(result):

@@ -21,7 +21,7 @@ def extract(
         str | None, typer.Option("--model", help="What model: timm:…, torchvision:…, python:…, …")
     ] = None,
     weights: options.Weights = None,
-    layer: options.Layer = None,
+    layer: options.Layers = None,
     kind: options.Kind = None,
     holds: options.From = None,
     head: options.HeadFile = None,
@@ -52,7 +52,7 @@ def extract(
         kind=options.kind_of(kind, holds),
         part=part,
         limit=limit,
-        layer=layer,
+        layer=options.layers_of(layer),
         dtype=dtype,
         repair=repair,
         verify=verify,

@@ -74,7 +74,7 @@ class Summary:
         return f"of those flagged, on average at most {100 * self.fdr:g} % are like the calibration data"
 
     def _table(self) -> Table:
-        title, shown = self.guard.detector.record.title, len(self.strangest)
+        title, shown = self.guard.title, len(self.strangest)
         table = Table(caption_justify="left")
         if self.count > 1:
             which = f"all {shown}" if self.count == shown else f"the {shown} strangest of {self.count:,}"

@@ -249,7 +249,7 @@ class Detector(CheckedOptions, Tiled):
         return inputs
 
     def observe(self, model: nn.Module, inputs: Tensor) -> Mapping[str, Tensor]:  # noqa: ARG002
-        """Numbers (N, E) computed from the model and what it is shown, one tensor for each name in `observes`.
+        """Numbers (N, E) computed from the model and what it is shown, for each name in `observes`.
 
         For scores of several layers (`MultiLayer`), which find them among their layers.
         """

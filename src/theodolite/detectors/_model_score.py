@@ -26,13 +26,13 @@ def model_score_text(detector: Detector) -> str:
     """The name, the same in every process."""
     options = {key: value for key, value in sorted(detector.options().items()) if key not in _OTHER}
     name = detector.record.name if hasattr(type(detector), "record") else type(detector).__qualname__
-    query = f"?{urlencode(options)}" if options else ""
-    return f"{name}{query}{_own_code(type(detector))}"
+    kind, query = type(detector), f"?{urlencode(options)}" if options else ""
+    return f"{name}{query}{_own_code(kind.__module__, kind.__qualname__)}"
 
 
 @cache
-def _own_code(kind: type[Detector]) -> str:
-    if kind.__module__.partition(".")[0] == _OURS:
+def _own_code(module: str, name: str) -> str:
+    if module.partition(".")[0] == _OURS:
         return ""
-    digest = reached_digest(kind.__module__, kind.__qualname__.partition(".")[0])
+    digest = reached_digest(module, name.partition(".")[0])
     return "" if digest is None else f"#{digest[:_DIGITS]}"

@@ -134,9 +134,9 @@ class Capture:
         if self.score is not None:
             raise CaptureError(f"{self.model_score} asks more of the model than a graph can hold")
         name, calls, heard = str(self._layer), dict[str, Call](), dict[str, Tensor]()
-        with listening({name: head_layers(self.model)[name]}, calls):
-            with hearing(self.model, self._others(), heard):
-                self.model(inputs)
+        own = {name: head_layers(self.model)[name]}
+        with listening(own, calls), hearing(self.model, self._others(), heard):
+            self.model(inputs)
         return self._joined(calls[name].features, heard, {})
 
     def over(self, batches: Iterable[Any]) -> Captured:
@@ -262,5 +262,5 @@ def _not_a_head(model: nn.Module, name: str, found: nn.Module | None) -> str:
     problem = "is no layer of the model" if found is None else f"is a {type(found).__name__}"
     return (
         f"layer {name!r} {problem}, expected a linear layer or a 1×1 convolution: its input is the feature. "
-        f"The model's last ones are: {known}"
+        f"The model's last ones are: {known}. Other layers are named beside it, two or more in all"
     )

@@ -72,7 +72,7 @@ class LayerRows:
         return {name: rows[:, columns] for name, columns in self.columns.items()}
 
     def head_over(self, head: Head) -> Head:
-        """The head for whole rows: the logits are those of the last layer, the other columns weigh nothing."""
+        """The head for whole rows: logits are those of the last layer, the other columns weigh nothing."""
         if head.unit_features:
             raise InputError(
                 "the head is a cosine, which divides a row by its length: it cannot be told apart from the "

@@ -1,4 +1,4 @@
-"""A model while somebody listens: whose turn it is, the mode it is in, and what its layers were called with."""
+"""A model while somebody listens: whose turn it is, its mode, and what its layers were called with."""
 
 from __future__ import annotations
 

@@ -42,8 +42,9 @@ class ExtractionSettings:
     samples (``"2/8"``), ``limit`` keeps a sample of so many, in which every class has its share and which the
     ``seed`` decides. ``layer`` names the head where it cannot be found by itself, or several layers with
     commas between, of which rows are made (`LayerRows`); ``score`` is a detector that asks more of the model
-    than features (`asking`). ``dtype`` is ``float32`` or ``float16``. ``repair`` also extracts again every shard of the store that is damaged; ``verify`` reads
-    every picture to know whether it changed, instead of asking the file system.
+    than features (`asking`). ``dtype`` is ``float32`` or ``float16``. ``repair`` also extracts again every
+    shard of the store that is damaged; ``verify`` reads every picture to know whether it changed, instead of
+    asking the file system.
     """
 
     kind: str | None = None

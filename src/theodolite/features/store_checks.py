@@ -26,8 +26,8 @@ def require_same_model(one: FeatureStore, other: FeatureStore, *, accept_code_ch
         )
     if a.model_score != b.model_score:
         raise InputError(
-            f"{one.path} and {other.path} are features of {_shown(a.model_score)} and of {_shown(b.model_score)}: "
-            f"they do not compare. Extract both in the same way"
+            f"{one.path} holds features of {_shown(a.model_score)}, {other.path} of "
+            f"{_shown(b.model_score)}: they do not compare. Extract both in the same way"
         )
     if a.preprocess != b.preprocess and not accept_code_change:
         raise InputError(

@@ -24,10 +24,10 @@ def choose_detector(detector: Detector | str | None, shaping: str | None = None)
         return detector
     if not isinstance(detector, str | None):
         raise InputError(f"detector must be a Detector or its name, got {type(detector).__name__}")
-    spec = parse_spec(detector or RECOMMENDED)
+    spec = parse_spec(detector or RECOMMENDED, model=True)
     if shaping is not None and spec.shaping is not None:
         raise InputError(f"{detector} names a shaping already: leave --shaping out")
-    # Options stay as published: that a guard leaves its inputs alone does not make another score of it.
+    # Options as published: whether inputs can be changed shows with the features, see `shown`.
     return replace(spec, settings={}, shaping=shaping or spec.shaping).build()
 
 
@@ -40,14 +40,4 @@ def require_head(detector: Detector, head: Head | None) -> None:
     raise InputError(
         f"{detector.record.title} needs a head, the classifier's last layer: pass head=Head(weight, bias) "
         f"(--head head.safetensors), or choose a score that needs none: {', '.join(without)}"
-    )
-
-
-def nudge_note(detector: Detector) -> str | None:
-    """What is to be said of a score that changes the model's inputs: a guard leaves them as they are."""
-    if type(detector).prepare is Detector.prepare:
-        return None
-    return (
-        f"a guard works from the features of unchanged inputs; the nudge {detector.record.title} "
-        f"gives them is left out, when calibrating as when scoring"
     )

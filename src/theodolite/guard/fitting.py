@@ -7,7 +7,7 @@ fitted.guard.save("guard.safetensors")
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -17,6 +17,7 @@ from ..core.errors import InputError
 from ..detectors import Detector
 from ..features.cached import open_features, require_data
 from ..features.importing import IMPORTED
+from ..features.layer_rows import layer_names
 from ..features.settings import ExtractionSettings, Watch
 from ..features.store import FeatureStore, StoreParts
 from ..features.store_checks import require_labels, require_same_classes, require_same_model
@@ -30,6 +31,7 @@ from .guard import CALIBRATION_SHARE, Guard
 from .holdout import check_share
 from .origin import Origin
 from .provenance import Provenance
+from .shown import note_on, require_for_layers
 
 
 class Allowed(TypedDict, total=False):
@@ -87,11 +89,13 @@ def fit_guard(
     check_share(calibration_share)
     chosen = choose_detector(detector)
     named = DataPaths.of(data, calibration, settings)
+    if settings is not None and len(layer_names(settings.layer)) > 1:
+        require_for_layers(chosen)  # before any picture is read
     known = open_known(
         named,
         model,
         weights=weights,
-        settings=settings,
+        settings=replace(settings or ExtractionSettings(), score=chosen),
         progress=progress,
         head=allowed.get("head"),
         accept_code_change=allowed.get("accept_code_change", False),
@@ -112,7 +116,7 @@ def fit_guard(
         false_alarm_rate=false_alarm_rate,
     )
     fitted_on = len(known.fit) - (len(guard.calibration) if known.calibration is None else 0)
-    return FittedGuard(guard, fitted_on, None if agreed is None else agreed.share, notes_on(agreed))
+    return FittedGuard(guard, fitted_on, None if agreed is None else agreed.share, notes_on(agreed, guard))
 
 
 def open_known(
@@ -178,6 +182,7 @@ def agreed_labels(head: Head | None, data: Iterable[Batch], rows: int, *, force:
     return agreed
 
 
-def notes_on(agreed: Agreement | None) -> tuple[str, ...]:
-    """What the classifier's agreement with the labels may mean."""
-    return () if agreed is None or agreed.problem is None else (agreed.problem,)
+def notes_on(agreed: Agreement | None, guard: Guard) -> tuple[str, ...]:
+    """What the classifier's agreement with the labels may mean, and what its score does to inputs."""
+    problem = None if agreed is None else agreed.problem
+    return tuple(note for note in (problem, note_on(guard.detector, guard.model_score)) if note is not None)

@@ -49,6 +49,11 @@ def export_guard(guard: ModelJudge, path: str | Path, **options: Unpack[ExportOp
     place = Path(path)
     onnx = _is_onnx(place)
     require_small_bank(guard)
+    if guard.model_score is not None:
+        raise ExportError(
+            f"{guard.title} asks the model for more than its features ({guard.model_score}), and a graph has "
+            "no backward pass: the guard can be used with PyTorch only"
+        )
     subject = subject_of(guard, **options)
     record = _record(guard, subject, OPSET if onnx else None)
     encode = _encoder(guard, subject, onnx=onnx)
@@ -138,7 +143,7 @@ def _record(guard: ModelJudge, subject: Subject, opset: int | None) -> ExportRec
         shape=subject.shape,
         outputs=subject.graph.outputs,
         score=packed.name,
-        title=guard.detector.record.title,
+        title=guard.title,
         options=packed.options,
         width=guard.width,
         class_names=guard.class_names,
