@@ -72,16 +72,15 @@ class Extraction:
         place: str | None = None,
     ) -> Subject:
         """The subject, and its other views where their pictures or stores are here."""
-        subject = self._subject(name, load, weights, backbone, place)
-        found = {}
+        found = {}  # first: a layer that is not there is known before the rest is extracted
         for request in self.views:
-            self.say(f"once more for {request.view}")
+            self.say(f"features of {request.view}")
             beside = f"{slug(place or name)}-{request.suffix}"
             try:
                 found[request.view] = self._subject(name, load, weights, None, beside, request)
             except _MissingError as error:
                 self.say(str(error))
-        return replace(subject, views=found)
+        return replace(self._subject(name, load, weights, backbone, place), views=found)
 
     def _subject(
         self,

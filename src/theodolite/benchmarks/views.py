@@ -109,7 +109,4 @@ def why_not(spec: DetectorSpec, shown: ShownRows) -> str:
         )
     if wanted.layers:
         return "it scores several layers, and these are features of one: name them with --layer, on a model"
-    return (
-        f"these are features of several layers ({shown.rows}), and it scores one: "
-        f"--detector 'layered?detector={spec.name}'"
-    )
+    return f"these are features of several layers ({shown.rows}), and it scores one: extract that alone"

@@ -146,7 +146,7 @@ class Layered(MultiLayer):
         elif self.combine == "p-values":
             known = self.known.to(scores.device)
             below = torch.searchsorted(known, scores.contiguous(), right=True)
-            p_values = (1 + below) / (known.shape[1] + 1)
+            p_values = (1 + below.double()) / (known.shape[1] + 1)
             scores = torch.where(torch.isfinite(scores), p_values, torch.nan)
         combined = scores.sum(dim=0) if self.combine == "sum" else scores.mean(dim=0)
         return combined.to(next(iter(layers.values())).dtype)

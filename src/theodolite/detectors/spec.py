@@ -143,7 +143,7 @@ def parse_specs(
         forms = [parse_spec(text, settings=settings, model=model and bool(texts))]
         if forms[0].asks_model and not set(forms[0].chosen) & set(forms[0].record.on_features.options):
             forms.append(parse_spec(text, settings=settings))
-        plain += [form for form in forms if form not in plain]
+        plain += forms
     for shaping in shapings:
         parse_shaping(shaping)
         plain += [

@@ -137,7 +137,8 @@ class Capture:
         own = {name: head_layers(self.model)[name]}
         with listening(own, calls), hearing(self.model, self._others(), heard):
             self.model(inputs)
-        return self._joined(calls[name].features, heard, {})
+        others = [heard[other] for other in self._others()]
+        return torch.cat([*others, calls[name].features], dim=1) if others else calls[name].features
 
     def over(self, batches: Iterable[Any]) -> Captured:
         """The features of batches of a loader, images or (images, labels, …), for `fit` and `Guard.fit`:

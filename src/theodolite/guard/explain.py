@@ -281,7 +281,7 @@ class Explainer:
             )
         if place is not None and self._angle_note is not None:
             notes.append(self._angle_note)
-        if near is None:
+        if near is None and not guard.detector.of_layers:
             notes.append(
                 "the features are all zero and point nowhere: nothing is near them"
                 if self._given is not None or own_bank(guard.detector) is not None

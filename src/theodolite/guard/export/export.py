@@ -77,7 +77,7 @@ def export_guard(guard: ModelJudge, path: str | Path, **options: Unpack[ExportOp
 def require_small_bank(guard: ModelJudge) -> None:
     """Refuse neighbours among more rows than a graph should be asked to compare with."""
     for name, buffer in guard.detector.named_buffers():
-        if name == "bank" and buffer.numel() > BANK_ENTRIES:
+        if name.rpartition(".")[2] == "bank" and buffer.numel() > BANK_ENTRIES:
             rows = math.prod(buffer.shape[:-1])
             raise ExportError(
                 f"the bank of {guard.detector.record.title} has {rows:,} rows of width "
