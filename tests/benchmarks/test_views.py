@@ -42,7 +42,9 @@ def images_of(place: Path, name: str) -> torch.Tensor:
 
 
 def run(place: Path, *detectors: str, layers: tuple[str, ...] = ()) -> RunResult:
-    protocol = own_protocol(test=place / "test", fit=place / "fit", ood={"dark": place / "dark"})
+    protocol = own_protocol(
+        test=str(place / "test"), fit=str(place / "fit"), ood={"dark": str(place / "dark")}
+    )
     settings = BenchSettings(cache=place / "cache", layers=layers)
     return bench(protocol, [MODEL], detectors=detectors, settings=settings)
 
@@ -81,19 +83,16 @@ def test_scores_without_a_head_have_a_row_on_every_layer(place: Path) -> None:
     result = run(place, "knn?k=5", "ora", layers=("stem", "block"))
     capture = Capture(TinyConv(), ["stem", "block"])
     rows = {name: capture(images_of(place, name))[0] for name, _, _ in SETS}
-    folder = next(
-        path for path in (place / "cache").rglob("id_fit") if "stem" in (path / "manifest.json").read_text()
-    )
-    subject = from_folder(folder.parent)
-    ids = torch.cat([ids for _, _, ids in subject.fit])
+    folder = folder_with(place, '"layer": "stem:6')
+    subject = from_folder(folder)
+    ids = torch.cat([ids for _, _, ids in subject.fit if ids is not None])
     detector = Layered(detector="knn?k=5", layers=str(capture.rows)).fit(rows["fit"], ids=ids)
     known, strange = (detector.score(rows[name]).numpy() for name in ("test", "dark"))
     assert value(result, "KNN k=5 on layers") == pytest.approx(100 * auroc(known, strange), abs=0.2)
     assert list(result.detectors) == ["KNN k=5", "ORA", "KNN k=5 on layers"]
     # A folder of such rows scores layers, and refuses scores of one with the reason.
-    both = bench(
-        f"features:{folder.parent}", detectors=["knn?k=5"], settings=BenchSettings(cache=place / "other")
-    )
+    settings = BenchSettings(cache=place / "other")
+    both = bench(f"features:{folder}", detectors=["knn?k=5"], settings=settings)
     assert value(both, "KNN k=5 on layers") == value(result, "KNN k=5 on layers")
     assert "features of several layers (stem:6,block:10,fc:10), and it scores one" in both.left_out[0]
 
@@ -113,10 +112,8 @@ def test_a_score_is_never_worked_on_features_of_something_else(place: Path) -> N
     mixed, settings = from_folder(nudged), BenchSettings(cache=place / "third")
     with pytest.raises(InputError, match="features of different inputs or layers"):
         Subject("mixed", mixed.head, sets[0], mixed.test, mixed.ood)
-    with pytest.raises(InputError, match="no score could be computed.*inputs as they are"):
-        bench(
-            f"features:{nudged.parent}", detectors=["energy"], settings=BenchSettings(cache=place / "third")
-        )
+    with pytest.raises(InputError, match=r"no score could be computed.*inputs as they are"):
+        bench(f"features:{nudged}", detectors=["energy"], settings=settings)
 
 
 def test_one_layer_is_not_several(place: Path) -> None:

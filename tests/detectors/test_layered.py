@@ -64,7 +64,9 @@ def test_a_fifth_of_the_samples_sets_the_scale_whatever_their_order() -> None:
     assert 0.18 < float(chosen.float().mean()) < 0.22
     order = torch.randperm(400, generator=torch.Generator().manual_seed(0))
     other = th.Layered(detector="mds", layers=LAYERS)
-    batches = [(PROBLEM.train[part].double(), PROBLEM.labels[part], IDS[part]) for part in order.split(90)]
+    batches = [
+        (PROBLEM.train[part].double(), PROBLEM.labels[part], IDS[part]) for part in torch.split(order, 90)
+    ]
     other.fit(batches, head=PROBLEM.head)
     one, two = (detector.score(PROBLEM.test.double()) for detector in (fitted("mds"), other))
     torch.testing.assert_close(one, two, rtol=1e-8, atol=1e-8)
@@ -78,7 +80,7 @@ def test_the_contract_of_every_detector(detector: str, combine: str, tmp_path: P
     scores = layered.score(rows)
     assert scores.dtype == torch.float32
     assert float(scores[: len(PROBLEM.test)].mean()) > float(scores[len(PROBLEM.test) :].mean())
-    split = torch.cat([layered.score(part) for part in rows.split(17)])
+    split = torch.cat([layered.score(part) for part in torch.split(rows, 17)])
     torch.testing.assert_close(split, scores, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(layered.score(rows.numpy()), scores.numpy())
     (together,) = th.score_many([layered], rows)

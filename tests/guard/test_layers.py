@@ -66,9 +66,9 @@ def test_every_layer_is_scored_and_classes_are_the_models(
     rows = [
         row for name in ("new", "dark") for row in again.score_folder(folder / f"{name}.npz", model=MODEL)
     ]
-    np.testing.assert_allclose([row.score for row in rows], expected.numpy(), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose([row.score or 0.0 for row in rows], expected.numpy(), rtol=1e-3, atol=1e-5)
     store = extract(folder / "new.npz", MODEL, settings=SEVERAL)
-    stored = [row.score for batch in again.score_paths(store.path) for row in batch]
+    stored = [row.score or 0.0 for batch in again.score_paths(store.path) for row in batch]
     np.testing.assert_allclose(stored, expected[:30].numpy(), rtol=1e-3, atol=1e-5)
     (told, *_) = again.explain(images[:1])
     assert told.geometry is not None
@@ -101,9 +101,7 @@ def test_a_score_that_needs_a_head_is_refused_before_anything_is_extracted(folde
     kept, settings = sorted((folder / "cache").glob("*")), ExtractionSettings(layer="stem,fc")
     for detector in ("ora", None):
         with pytest.raises(InputError, match="needs a head, which only the last layer has"):
-            fit_guard(
-                folder / "fit.npz", MODEL, detector=detector, settings=ExtractionSettings(layer="stem,fc")
-            )
+            fit_guard(folder / "fit.npz", MODEL, detector=detector, settings=settings)
     assert sorted((folder / "cache").glob("*")) == kept
     with pytest.raises(InputError, match="not on parts"):
         collect(folder / "fit.npz", MODEL, detectors=["knn"], settings=SEVERAL)
@@ -118,10 +116,10 @@ def test_a_loader_and_a_state_dict(folder: Path) -> None:
     assert guard.origin is not None
     assert guard.origin.layer == ROWS
     images = images_of(folder, "new")
-    expected = guard.attach(model).verdicts(images).score
+    expected = torch.as_tensor(guard.attach(model).verdicts(images).score)
     twin = Guard.fit(fit, head=capture.head, detector="knn?k=5", calibration=held_out)
     twin.load_state_dict({k: v for k, v in guard.state_dict().items() if not k.startswith("model.")})
-    assert torch.equal(twin.attach(model).verdicts(images).score, expected)
+    assert torch.equal(torch.as_tensor(twin.attach(model).verdicts(images).score), expected)
     plain = Capture(model)
     single = Guard.fit(plain.over([images_of(folder, "fit")]), head=plain.head, detector="knn?k=5")
     with pytest.raises(InputError, match="width 26"):

@@ -119,8 +119,8 @@ def bench(
     else:
         if len(settings.layers) == 1:
             raise InputError(
-                f"--layer {settings.layers[0]} is one layer: name several, of which the last linear layer may "
-                f"be one; the features in front of it always count"
+                f"--layer {settings.layers[0]} is one layer: name several, of which the last linear layer "
+                f"may be one; the features in front of it always count"
             )
         # Before the models: a wrong name is known at once.
         specs = parse(settings=chosen.settings, model=True, layers=len(settings.layers) > 1)
