@@ -3,7 +3,7 @@
 from ._base import Detector
 from ._fitting import fit_many
 from ._layers import MultiLayer
-from ._registry import Record, create, detector_record, list_detectors, register
+from ._registry import OnFeatures, Record, create, detector_record, list_detectors, register
 from ._storage import load
 from ._together import score_many
 from .csi import CSI
@@ -53,6 +53,7 @@ __all__ = [
     "MaxLogit",
     "MultiLayer",
     "NNGuide",
+    "OnFeatures",
     "PCos",
     "RCos",
     "Record",

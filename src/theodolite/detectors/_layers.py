@@ -5,7 +5,7 @@
 
         def _fit_layers(self, references):                   # layer → Reference
             for place, reference in enumerate(references.values()):
-                self.register_buffer(f"mean_{place}", reference.statistics.moments.mean())
+                self.register_buffer(f"mean_{place}", reference.statistics.moments.mean)
 
         def _score_layers(self, layers, logits):             # layer → features (n, D_l)
             ...
