@@ -141,7 +141,8 @@ def parse_specs(
     plain = []
     for text in texts or list_detectors():
         forms = [parse_spec(text, settings=settings, model=model and bool(texts))]
-        if forms[0].asks_model and not set(forms[0].chosen) & set(forms[0].record.on_features.options):
+        fixed = set(forms[0].record.on_features.options)
+        if forms[0].asks_model and fixed and not fixed & set(forms[0].chosen):
             forms.append(parse_spec(text, settings=settings))
         plain += forms
     for shaping in shapings:
