@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -173,3 +174,34 @@ def test_scores_of_layers_are_listed_apart() -> None:
     assert "layered" in th.list_detectors(of_layers=True)
     assert isinstance(th.create("layered", detector="knn"), th.MultiLayer)
     assert isinstance(PROBLEM.head, Head)
+
+
+class Spread(th.MultiLayer):
+    """−Σ_l ‖z_l − μ_l‖, and the largest logit, which shows that the head is the last layer's."""
+
+    layer_needs = th.Needs(mean=True)
+
+    def _fit_layers(self, references: Mapping[str, Reference]) -> None:
+        for place, reference in enumerate(references.values()):
+            assert (reference.head is not None) == (place == len(references) - 1)
+            self.register_buffer(f"mean_{place}", reference.statistics.moments.mean)
+
+    def _score_layers(self, layers: Mapping[str, Tensor], logits: Tensor) -> Tensor:
+        means = [self.get_buffer(f"mean_{place}") for place in range(len(layers))]
+        pairs = zip(layers.values(), means, strict=True)
+        far = torch.stack([(rows - mean.to(rows)).norm(dim=1) for rows, mean in pairs])
+        return logits.amax(dim=1) - far.sum(dim=0)
+
+
+def test_a_score_of_layers_of_ones_own_gets_them_by_name() -> None:
+    last = Head(PROBLEM.head.weight[:, 11:], PROBLEM.head.bias)
+    score = Spread(layers=LAYERS)
+    assert score.layer_rows is not None
+    over = score.layer_rows.head_over(last)
+    scores = score.fit(PROBLEM.train, PROBLEM.labels, head=over).score(PROBLEM.test).numpy()
+    train, test = PROBLEM.train.double().numpy(), PROBLEM.test.double().numpy()
+    far = sum(np.linalg.norm(test[:, part] - train[:, part].mean(axis=0), axis=1) for part in COLUMNS)
+    logits = test[:, 11:] @ last.weight.double().numpy().T + last.bias.double().numpy()
+    np.testing.assert_allclose(scores, logits.max(axis=1) - far, rtol=1e-4, atol=1e-4)
+    with pytest.raises(InputError, match="needs a head"):
+        Spread(layers=LAYERS).fit(PROBLEM.train)

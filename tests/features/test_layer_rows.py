@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import theodolite as th
 from small_models import TinyConv
 from theodolite import Capture, Head, extract
 from theodolite.core.errors import CaptureError, InputError
@@ -139,3 +141,49 @@ def test_a_store_of_layers_is_another_store(tmp_path: Path, monkeypatch: pytest.
     assert len({store.key, plain.key, other.key}) == 3
     assert plain.manifest.recipe.rows is None
     assert torch.equal(torch.cat([features for features, _, _ in plain]), rows[:, 16:])
+
+
+class Looks(th.MultiLayer):
+    """A score that computes from the model; what it gives is said by the test."""
+
+    observes = ("own",)
+    gives: object = None
+
+    def observe(self, model: nn.Module, inputs: Tensor) -> Mapping[str, Tensor]:
+        assert not model.training
+        return self.gives if isinstance(self.gives, dict) else {"own": inputs.flatten(1)[:, :2]}
+
+
+def test_numbers_of_a_scores_own_stand_before_the_features() -> None:
+    capture = Capture(TinyConv().train(), ["stem", "fc"], Looks())
+    features, logits = capture(IMAGES)
+    assert capture.layer == "stem:6,own:2,fc:10"
+    assert torch.equal(features[:, 6:8], IMAGES.flatten(1)[:, :2])
+    torch.testing.assert_close(capture.head(features), logits)
+    assert str(capture.model_score).startswith("Looks#"), "a digest of code that is not ours"
+    again = Capture(TinyConv(), capture.layer, Looks())
+    assert torch.equal(again(IMAGES)[0], features)
+
+
+@pytest.mark.parametrize(
+    ("gives", "words"),
+    [
+        ({}, "gives nothing, expected own"),
+        ({"other": torch.ones(9, 1)}, "gives other, expected own"),
+        ({"own": torch.ones(9)}, r"a row of numbers for each of 9 inputs: \(9, E\)"),
+        ({"own": torch.ones(8, 1)}, r"gives shape \(8, 1\) for 'own'"),
+        ({"own": 3.0}, "gives float for 'own'"),
+    ],
+)
+def test_numbers_that_are_no_rows_are_refused(gives: object, words: str) -> None:
+    score = Looks()
+    score.gives = gives
+    with pytest.raises(CaptureError, match=words):
+        Capture(TinyConv(), score=score)(IMAGES)
+
+
+def test_a_scores_own_numbers_must_not_be_called_like_a_layer() -> None:
+    score = Looks()
+    score.observes = ("stem",)
+    with pytest.raises(CaptureError, match="calls its own numbers 'stem', which is a layer of the model"):
+        Capture(TinyConv(), score=score)
