@@ -36,7 +36,7 @@ from .holdout import check_share, in_share
 from .part import Part, held_out_bank, kept_share, looked_at_bank
 from .part_source import Lot, PartSource, require_complete, require_one_source
 from .provenance import inputs_of
-from .shown import require_several, shown_of, suited
+from .shown import asking, require_several, shown_of, suited
 
 
 class Allowed(TypedDict, total=False):
@@ -234,12 +234,12 @@ def _contents(data: RowRuns) -> Seen | None:
     return seen
 
 
-def _one_score(detectors: Sequence[Detector]) -> Detector:
+def _one_score(detectors: Sequence[Detector]) -> Detector | None:
     """The score that says what the model is shown; refused if they differ in it."""
     if len({detector.model_score for detector in detectors}) > 1:
         names = ", ".join(inputs_of(detector.model_score) for detector in detectors)
         raise InputError(f"the scores need features of different inputs ({names}): collect them apart")
-    return detectors[0]
+    return asking(detectors[0])
 
 
 def _require_own_banks(detectors: Iterable[Detector]) -> None:

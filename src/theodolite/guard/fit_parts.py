@@ -28,7 +28,7 @@ from .origin import require_array, require_like_origin
 from .part import HELD_OUT_ROWS, Part
 from .part_source import require_complete
 from .provenance import require_store
-from .shown import Shown, require_several, suited
+from .shown import Shown, asking, require_several, suited
 
 
 class PartsAllowed(TypedDict, total=False):
@@ -74,7 +74,7 @@ def fit_parts(
     chosen = _chosen(detector, whole)
     chosen.fit(whole.reference(chosen))
     if calibration is not None:
-        allowed["settings"] = replace(allowed.get("settings") or ExtractionSettings(), score=chosen)
+        allowed["settings"] = replace(allowed.get("settings") or ExtractionSettings(), score=asking(chosen))
     data = whole.calibration() if calibration is None else _opened(calibration, model, whole, allowed)
     agreed = agreed_labels(whole.head, *whole.labelled_rows(), force=allowed.get("force", False))
     per_class = allowed.get("per_class", False)

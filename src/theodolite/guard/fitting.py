@@ -31,7 +31,7 @@ from .guard import CALIBRATION_SHARE, Guard
 from .holdout import check_share
 from .origin import Origin
 from .provenance import Provenance
-from .shown import note_on, require_for_layers
+from .shown import asking, note_on, require_for_layers
 
 
 class Allowed(TypedDict, total=False):
@@ -95,7 +95,7 @@ def fit_guard(
         named,
         model,
         weights=weights,
-        settings=replace(settings or ExtractionSettings(), score=chosen),
+        settings=replace(settings or ExtractionSettings(), score=asking(chosen)),
         progress=progress,
         head=allowed.get("head"),
         accept_code_change=allowed.get("accept_code_change", False),

@@ -64,6 +64,11 @@ def suited(detector: Detector, shown: Shown) -> Detector:
     return _on_features(detector)
 
 
+def asking(detector: Detector) -> Detector | None:
+    """The score, where it asks more of a model than features."""
+    return None if detector.model_score is None else detector
+
+
 def note_on(detector: Detector, model_score: str | None) -> str | None:
     """What is to be said of a score that can change the model's inputs."""
     if not detector.record.on_features.options:
