@@ -17,10 +17,9 @@ import torch
 
 from ..core.arrays import FloatArray
 from ..core.errors import InputError
-from ..detectors import Detector, fit_many
+from ..detectors import Detector, MultiLayer, fit_many
 from ..detectors._together import Together
 from ..detectors.spec import DetectorSpec
-from ..guard.shown import Shown, suited
 from .feature_sets import FeatureSet
 from .score_cache import ScoreCache
 from .subject import Subject
@@ -131,9 +130,11 @@ class Scorer:
         if not fresh:
             return
         # The template serves every subject, so each fits a copy.
-        shown = Shown(self.subject.shown.model_score, self.subject.shown.rows)
+        rows = self.subject.shown.rows
         detectors = {
-            label: suited(template, shown) if template.of_layers else copy.deepcopy(template)
+            label: template.for_rows(rows)
+            if isinstance(template, MultiLayer) and rows is not None
+            else copy.deepcopy(template)
             for label, template in fresh.items()
         }
         labels = {id(detector): label for label, detector in detectors.items()}

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec
-from ..features.asking import AsksModel
+from ..features.asking import AsksModel, inputs_of
 from ..features.layer_rows import LayerRows
-from ..guard.provenance import inputs_of
 from .feature_sets import FeatureSet, StoreSet
 
 

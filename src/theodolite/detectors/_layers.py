@@ -27,6 +27,7 @@ from ..reference.head import Head
 from ..reference.reference import PLAIN, Batches, Reference, batches
 from ..reference.statistics import Needs, Statistics
 from ._base import Detector
+from ._registry import create
 
 
 class LayerReferences(Reference):
@@ -53,6 +54,12 @@ class MultiLayer(Detector):
         self.layer_rows = LayerRows.parse(layers or None)
         if layers and self.layer_rows is None:
             raise InputError(f"layers are {layers!r}, expected names with their widths: layer2:128,fc:512")
+
+    def for_rows(self, rows: LayerRows) -> Detector:
+        """A new one, to be fitted, that knows whose columns the rows have."""
+        if self.layers not in ("", str(rows)):
+            raise InputError(f"{self._name} is for the layers {self.layers}, the rows are {rows}")
+        return create(self.record.name, **{**self.options(), "layers": str(rows)})
 
     # ------------------------------------------------------------------ for subclasses
 

@@ -84,5 +84,10 @@ def asked(score: AsksModel | None, model: nn.Module, inputs: Tensor) -> tuple[Te
     return shown, {name: seen[name].detach() for name in score.observes}
 
 
+def inputs_of(model_score: str | None) -> str:
+    """In words, what the model was shown."""
+    return "inputs as they are" if model_score is None else f"inputs as {model_score} asks for them"
+
+
 def _shape(given: object) -> str:
     return f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else type(given).__name__

@@ -9,6 +9,7 @@ import torch
 
 from ..core.errors import InputError, TheodoliteWarning
 from ..models.identity import without_code
+from .asking import inputs_of
 from .manifest import EXIF
 from .store import FeatureStore
 
@@ -26,8 +27,8 @@ def require_same_model(one: FeatureStore, other: FeatureStore, *, accept_code_ch
         )
     if a.model_score != b.model_score:
         raise InputError(
-            f"{one.path} holds features of {_shown(a.model_score)}, {other.path} of "
-            f"{_shown(b.model_score)}: they do not compare. Extract both in the same way"
+            f"{one.path} holds features of {inputs_of(a.model_score)}, {other.path} of "
+            f"{inputs_of(b.model_score)}: they do not compare. Extract both in the same way"
         )
     if a.preprocess != b.preprocess and not accept_code_change:
         raise InputError(
@@ -38,10 +39,6 @@ def require_same_model(one: FeatureStore, other: FeatureStore, *, accept_code_ch
     # The one that does not know first: what is refused need not be warned of.
     for known, other_store in sorted(((one, other), (other, one)), key=_knows_turn):
         require_same_turn(str(known.path), known.manifest.recipe.orientation, other_store)
-
-
-def _shown(model_score: str | None) -> str:
-    return "inputs as they are" if model_score is None else f"inputs as {model_score} asks for them"
 
 
 def _knows_turn(pair: tuple[FeatureStore, FeatureStore]) -> bool:

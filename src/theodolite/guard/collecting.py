@@ -19,6 +19,7 @@ from ..data.part import PartOf
 from ..detectors import Detector
 from ..detectors._banked import Banked
 from ..detectors._fitting import views_of
+from ..features.asking import inputs_of
 from ..features.folders import HOLDS_PICTURES
 from ..features.runs import RowRuns
 from ..features.settings import ExtractionSettings, Watch
@@ -35,7 +36,6 @@ from .guard import CALIBRATION_SHARE
 from .holdout import check_share, in_share
 from .part import Part, held_out_bank, kept_share, looked_at_bank
 from .part_source import Lot, PartSource, require_complete, require_one_source
-from .provenance import inputs_of
 from .shown import asking, require_several, shown_of, suited
 
 

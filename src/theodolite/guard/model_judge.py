@@ -16,6 +16,7 @@ from ..core.arrays import ArrayLike, as_float, as_tensor, like
 from ..core.errors import InputError
 from ..core.graphs import exporting, recording
 from ..detectors import Detector
+from ..features.asking import inputs_of
 from ..features.capture import Capture
 from ..models import LoadedModel
 from ..models.registry import Preprocess
@@ -35,7 +36,7 @@ from .in_memory import (
 from .inputs import images_for, prepared
 from .judge import Judge
 from .origin import Origin
-from .provenance import Provenance, inputs_of, load_trusted, require_model
+from .provenance import Provenance, load_trusted, require_model
 from .shown import require_own_inputs, title_of
 from .verdicts import FLAG, RAISE, Verdicts, check_unscorable
 

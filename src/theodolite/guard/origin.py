@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from ..core.errors import InputError, TheodoliteWarning
 from ..features.arrays import FeatureArray
+from ..features.asking import inputs_of
 from ..features.capture import Capture, Captured
 from ..features.head_files import head_digest
 from ..features.importing import IMPORTED
 from ..features.store import FeatureStore, StoreParts
 from ..models.weights import weights_digest
 from ..reference.head import Head
-from .provenance import Provenance, inputs_of
+from .provenance import Provenance
 
 IN_MEMORY = "features in memory"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import InputError
+from ..features.asking import inputs_of
 from ..features.manifest import EXIF
 from ..features.store import FeatureStore
 from ..features.store_checks import require_same_turn
@@ -56,11 +57,6 @@ class Provenance:
     def turns(self) -> bool:
         """Whether pictures are to be turned upright, as those were that the guard knows."""
         return self.orientation == EXIF
-
-
-def inputs_of(model_score: str | None) -> str:
-    """In words, what the model was shown."""
-    return "inputs as they are" if model_score is None else f"inputs as {model_score} asks for them"
 
 
 def trusted_spec(provenance: Provenance, model: str | None) -> str:

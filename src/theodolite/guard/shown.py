@@ -12,11 +12,12 @@ from typing import NamedTuple
 from ..core.errors import InputError
 from ..detectors import Detector, Layered, MultiLayer, create
 from ..detectors.spec import spec_text
+from ..features.asking import inputs_of
 from ..features.capture import Captured
 from ..features.layer_rows import LayerRows
 from ..features.store import FeatureStore, StoreParts
 from .origin import Origin
-from .provenance import Provenance, inputs_of
+from .provenance import Provenance
 
 
 class Shown(NamedTuple):
@@ -129,9 +130,7 @@ def _for_layers(detector: Detector, rows: LayerRows | None) -> Detector:
         return detector
     if not isinstance(detector, MultiLayer):
         return Layered(detector=spec_text(detector), layers=str(rows))
-    if detector.layers not in ("", str(rows)):
-        raise InputError(f"{detector.record.title} is for the layers {detector.layers}, the rows are {rows}")
-    return create(detector.record.name, **{**detector.options(), "layers": str(rows)})
+    return detector.for_rows(rows)
 
 
 def _on_features(detector: Detector) -> Detector:
