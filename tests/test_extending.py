@@ -15,6 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+
+from small_models import TinyConv
 
 HELPERS = Path(__file__).parent / "helpers"
 MINE = '''
@@ -25,15 +28,18 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from theodolite import Detector, register
+import torch
+
+from theodolite import Detector, MultiLayer, Needs, register
 from theodolite.benchmarks import Dataset, Split, on_dataset, register_dataset, register_protocol
 from theodolite.data import data_format
 from theodolite.data.stacks import ImageStack
 from theodolite.evaluation import Metric, register_metric
+from theodolite.features.asking import input_gradient
 from theodolite.models import LoadedModel, Request, source
 from theodolite.models.preprocess import Pixels
 from theodolite.paper import Context, Need, paper_figure
-from small_models import Tiny
+from small_models import Tiny, TinyConv
 
 
 @register("gap", title="Gap", paper="ours", year=2026, formula="l_1 - l_2")
@@ -43,10 +49,43 @@ class Gap(Detector):
         return first - second
 
 
+@register("spread", title="Spread", paper="ours", year=2026, formula="-sum_l |z_l - mu_l| / sqrt(D_l)")
+class Spread(MultiLayer):
+    """A score of several layers: how far each is from its mean."""
+
+    layer_needs = Needs(mean=True)
+
+    def _fit_layers(self, references):
+        for place, reference in enumerate(references.values()):
+            self.register_buffer(f"mean_{place}", reference.statistics.moments.mean)
+
+    def _score_layers(self, layers, logits):
+        far = [
+            (rows - getattr(self, f"mean_{place}").to(rows)).norm(dim=1) / rows.shape[1] ** 0.5
+            for place, rows in enumerate(layers.values())
+        ]
+        return -torch.stack(far).sum(dim=0)
+
+
+@register("steep", title="Steep", paper="ours", year=2026, formula="-|d lse(f(x)) / dx|_1")
+class Steep(MultiLayer):
+    """A score from the model and its inputs: numbers of its own stand before the features."""
+
+    observes = ("steepness",)
+
+    def observe(self, model, inputs):
+        slope = input_gradient(lambda shown: model(shown).logsumexp(dim=1), inputs)
+        return {"steepness": slope.flatten(1).abs().sum(dim=1, keepdim=True)}
+
+    def _score_layers(self, layers, logits):
+        return -layers["steepness"][:, 0]
+
+
 @source("mine")
 def load(request: Request) -> LoadedModel:
     pixels = Pixels(size=8, mean=(0.0,), std=(1.0,))
-    return LoadedModel(request.spec, Tiny(), pixels, repr(pixels), pixels.input_shape, layer="fc")
+    model = TinyConv() if request.name == "conv" else Tiny()
+    return LoadedModel(request.spec, model, pixels, repr(pixels), pixels.input_shape, layer="fc")
 
 
 @data_format("raw8", suffixes=(".raw8",), title="bytes of 8x8 pictures (.raw8)")
@@ -132,3 +171,42 @@ def test_a_score_and_a_source_make_a_guard(place: Path) -> None:
     fit = ("fit", "--data", "features", "--detector", "gap", "-o", "guard.safetensors")
     run(place, *fit, "--calibration-share", "0.5", "--force")  # labels that mean nothing
     assert "of 45 flagged as OOD" in run(place, "score", "guard.safetensors", "dark.raw8", "--workers", "0")
+
+
+def test_scores_of_layers_and_of_the_model_itself(place: Path) -> None:
+    """A plug-in of each: `fit`, `score` and `bench` know what they need, and give what the formulas do."""
+    model, few = ("--model", "mine:conv"), ("--workers", "0")
+    for name, layers in (("spread", ("--layer", "stem", "--layer", "block")), ("steep", ())):
+        fit = (
+            "fit",
+            *model,
+            "--data",
+            "train.raw8",
+            "--detector",
+            name,
+            *layers,
+            "-o",
+            f"{name}.safetensors",
+        )
+        run(place, *fit, "--calibration-share", "0.5", "--force", *few)
+        run(place, "score", f"{name}.safetensors", "dark.raw8", "-o", f"{name}.csv", *few)
+    shown = run(
+        place, "bench", "bytes", *model, "--root", ".", "--cache", "cache", "-o", "views", *few,
+        "--detector", "spread", "--detector", "steep", "--layer", "stem", "--layer", "block",
+    )  # fmt: skip
+    assert "left out" not in shown
+    assert "Spread" in shown
+    found = {
+        name: [float(row["score"]) for row in csv.DictReader(texts.splitlines())]
+        for name in ("spread", "steep")
+        if (texts := (place / f"{name}.csv").read_text(encoding="utf-8"))
+    }
+    images = torch.from_numpy(np.fromfile(place / "dark.raw8", dtype=np.uint8).reshape(-1, 1, 8, 8)) / 255
+    net = TinyConv().double().eval()
+    for row, image in enumerate(images.double()[:6]):
+        steps = 1e-5 * torch.eye(64, dtype=torch.float64).reshape(64, 1, 8, 8)
+        with torch.no_grad():
+            above, below = (net(image + sign * steps).logsumexp(dim=1) for sign in (1, -1))
+        slope = float(((above - below) / 2e-5).abs().sum())
+        assert found["steep"][row] == pytest.approx(-slope, rel=1e-4)
+    assert len(set(found["spread"])) == len(images)

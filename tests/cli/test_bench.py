@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from command_server import KILLED, run
+from made_folders import make_folder
 
 MODEL = "python:small_models:Tiny?mean=0&size=8"
 
@@ -70,6 +71,7 @@ def test_bench_goes_on_after_being_killed(pictures: Path, tmp_path: Path) -> Non
 
 
 def test_mistakes_on_the_command_line_are_one_paragraph(pictures: Path, tmp_path: Path) -> None:
+    made = make_folder(tmp_path / "made")
     for args, word in (
         (("bench",), "name a protocol"),
         (("bench", "cifar11", "--model", MODEL), "no protocol is called"),
@@ -80,7 +82,8 @@ def test_mistakes_on_the_command_line_are_one_paragraph(pictures: Path, tmp_path
         (own(pictures, tmp_path, "--weights", "other=file"), "none of the models"),
         (own(pictures, tmp_path, "--ood", "fog=nowhere"), "nowhere does not exist"),
         (own(pictures, tmp_path, "--ood", f"far={pictures / 'test'}"), "have the same name"),
-        (own(pictures, tmp_path, "--detector", "odin?noise=0.01"), "noise has no effect here"),
+        (("bench", f"features:{made}", "--detector", "odin?noise=0.01"), "noise has no effect here"),
+        (own(pictures, tmp_path, "--layer", "fc"), "--layer fc is one layer"),
     ):
         out = run(*args)
         assert out.code == 2, (args, out)

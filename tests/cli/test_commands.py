@@ -123,7 +123,14 @@ def test_shaping_and_the_note_on_nudged_inputs(folder: Path, tmp_path: Path) -> 
     assert "shaping='react:80'" in run("inspect", guard).out.replace("\n", " ").replace("  ", "")
     assert run("score", *MODEL, guard, folder / "more.npz").code == 0
     assert_refused(run(*fit, "--shaping", "foo:3", env=cache), "react, ash-s")
-    assert "the nudge ODIN gives them is left out" in run(*fit, "--detector", "odin", env=cache).out
+    assert "nudges every input" in run(*fit, "--detector", "odin", env=cache).out
+    assert run("score", *MODEL, guard, folder / "more.npz").code == 0
+    store = tmp_path / "store"
+    assert run("extract", *MODEL, "--data", folder / "images", "-o", store, env=cache).code == 0
+    assert_refused(run("score", guard, store), "of inputs as they are, but the guard was calibrated on")
+    said = run("fit", "--data", store, "--detector", "odin", "-o", guard).out
+    assert "ODIN (ε=0) fitted" in said
+    assert "its nudge is left out" in said
 
 
 def test_inspect_a_store_and_a_detector(folder: Path, tmp_path: Path) -> None:

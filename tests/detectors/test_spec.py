@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from theodolite.core.errors import InputError
-from theodolite.detectors.spec import parse_specs
+from theodolite.detectors.spec import parse_spec, parse_specs, spec_text
 
 
 def test_specs_by_text() -> None:
@@ -33,3 +33,30 @@ def test_odin_from_features_says_that_nothing_was_perturbed() -> None:
     (odin,) = parse_specs(["odin"])
     assert odin.label == "ODIN (ε=0)"
     assert odin.published_options() == {"noise": 0.0}, "not the published setting"
+
+
+def test_with_a_model_odin_has_both_its_forms() -> None:
+    nudged, plain = parse_specs(["odin"], model=True)
+    assert (nudged.label, plain.label) == ("ODIN", "ODIN (ε=0)")
+    assert nudged.published_options() == {}, "the published setting"
+    assert nudged.template.model_score == "odin?noise=0.0014&temperature=1000.0"
+    (own,) = parse_specs(["odin?noise=0.01"], model=True)
+    assert own.label == "ODIN noise=0.01"
+    assert [spec.label for spec in parse_specs([], model=True)] == [spec.label for spec in parse_specs([])]
+    with pytest.raises(InputError, match="noise has no effect here"):
+        parse_specs(["odin?noise=0.01"])
+    assert parse_specs(["odin?noise=0"])[0].template.model_score is None
+
+
+def test_with_layers_scores_without_a_head_have_a_row_more() -> None:
+    labels = [
+        spec.label for spec in parse_specs(["knn?k=5&fraction=0.5", "ora", "mds+react:90"], layers=True)
+    ]
+    assert labels[-1] == "KNN k=5 fraction=0.5 on layers"
+    assert len(labels) == 4
+    spec = parse_specs(["knn?k=5&fraction=0.5"], layers=True)[-1]
+    assert parse_spec(spec.text).template.options() == spec.template.options()
+    (asked,) = parse_specs(["layered?detector=mds&combine=p-values"], layers=True)
+    assert asked.label == "MDS on layers combine=p-values"
+    for text in ("knn?k=7", "ora?aggregate=mean+react:80", "relative-energy"):
+        assert spec_text(parse_spec(text).build()) == text

@@ -14,7 +14,8 @@ from theodolite import KNN, ODIN, Energy
 from theodolite.core.errors import InputError
 from theodolite.features import ExtractionProgress, ExtractionSettings, FeatureStore, extract
 from theodolite.guard import Guard, Provenance, fit_guard
-from theodolite.guard.choice import choose_detector, nudge_note
+from theodolite.guard.choice import choose_detector
+from theodolite.guard.shown import note_on
 
 MODEL = "python:small_models:Tiny?mean=0&size=8"
 
@@ -164,7 +165,13 @@ def test_a_shaping_may_stand_apart_from_the_text() -> None:
         choose_detector(Energy(), "react:80")
 
 
-def test_a_guard_leaves_the_nudge_out_and_says_so() -> None:
+def test_a_guard_of_features_leaves_the_nudge_out_and_says_so() -> None:
     assert choose_detector("odin").options() == ODIN().options()
-    assert "the nudge ODIN gives them is left out" in (nudge_note(choose_detector("odin")) or "")
-    assert nudge_note(Energy()) is None
+    guard = Guard.fit(*clusters(400, 0), head=head(), detector="odin")
+    assert guard.title == "ODIN (ε=0)"
+    assert "its nudge is left out" in (note_on(guard.detector, guard.model_score) or "")
+    assert note_on(Energy(), None) is None
+    with pytest.raises(
+        InputError, match=r"odin\?noise=0.01.* asks more of the model than these features hold"
+    ):
+        Guard.fit(*clusters(400, 0), head=head(), detector="odin?noise=0.01")

@@ -192,6 +192,22 @@ def test_odin_perturbs_and_scores_alike(problem: Problem) -> None:
         torch.testing.assert_close(scores, expected, rtol=1e-5, atol=0)
 
 
+def test_a_capture_that_nudges_gives_their_scores_of_images(problem: Problem) -> None:
+    """Behind a convolution, in batches, through the whole path from images to scores."""
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        body = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Flatten(), nn.Linear(180, problem.head.width))
+    model = nn.Sequential(body, nn.ReLU(), linear(problem.head)).eval()
+    images = torch.randn(30, 3, 8, 8, generator=torch.Generator().manual_seed(2))
+    ours = th.ODIN(temperature=2.0, noise=0.05).fit(head=problem.head)
+    capture = th.Capture(model, score=ours)
+    scores = torch.cat([ours.score(capture(part)[0]) for part in torch.split(images, 11)])
+    expected = -ood.ODIN(model, eps=0.05, temperature=2.0).predict(images)
+    torch.testing.assert_close(scores, expected, rtol=1e-4, atol=0)
+    plain = -ood.ODIN(model, eps=0.0, temperature=2.0).predict(images)
+    assert float((expected - plain).abs().min()) > 1e-3, "the nudge must show"
+
+
 def test_their_odin_may_step_in_units_of_the_pixels(problem: Problem) -> None:
     """With norm_std their step is ε/std in each channel; ours is ε in units of the normalised input."""
     model = nn.Sequential(nn.Flatten(), Classifier(problem.head)).eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import InputError
@@ -48,22 +49,6 @@ def models_by_name(
     return names
 
 
-def specs_of(
-    detectors: Sequence[str], shapings: Sequence[str], against: str | None, settings: Settings
-) -> tuple[list[DetectorSpec], str | None]:
-    """The scores of the run, and the label of the one that all are held against."""
-    specs = parse_specs(detectors, shapings=shapings, settings=settings)
-    if against is None:
-        return specs, None
-    wanted = parse_spec(against, settings=settings).label
-    labels = [spec.label for spec in specs]
-    if wanted not in labels:
-        raise InputError(
-            f"--against {against}: {wanted} is no score of this run, which has {', '.join(labels)}"
-        )
-    return specs, wanted
-
-
 def title_of(subjects: Sequence[Subject], repeats: Mapping[str, Sequence[str]]) -> str:
     """Of feature folders their names, repeats as one."""
     model_of = {member: name for name, members in repeats.items() for member in members}
@@ -71,29 +56,58 @@ def title_of(subjects: Sequence[Subject], repeats: Mapping[str, Sequence[str]]) 
     return f"{names}, full-spectrum" if any(subject.shifted for subject in subjects) else names
 
 
-def command_for(
-    protocol: str | Protocol,
-    models: Sequence[str | Repeats],
-    repeated: Mapping[str, Sequence[str]],
-    weights: Mapping[str, Path],
-    flags: Mapping[str, bool],
-    intervals: Intervals,
-    against: str | None,
-) -> str:
-    """The command that does the same; see `command_of`."""
-    alone = [model for model in models if isinstance(model, str)]
-    repeats = [
-        f"{model.name}={one}" for model in models if isinstance(model, Repeats) for one in model.models
-    ]
-    return command_of(
-        None if protocol == FOLDERS else protocol,
-        repeated={
-            "--model": alone,
-            "--repeat": repeats,
-            **repeated,
-            "--against": () if against is None else (against,),
-        },
-        weights=weights,
-        flags=flags,
-        intervals=intervals,
-    )
+@dataclass(frozen=True)
+class Asked:
+    """The scores that a call names: each again behind every one of ``shapings``, all held ``against`` one."""
+
+    detectors: Sequence[str]
+    shapings: Sequence[str]
+    against: str | None
+
+    def specs(
+        self, settings: Settings, *, model: bool, layers: bool
+    ) -> tuple[list[DetectorSpec], str | None]:
+        """The scores of the run, and the label of the one that all are held against.
+
+        ``model`` and ``layers`` say whether a model is there to be asked, and rows of several layers.
+        """
+        specs = parse_specs(
+            self.detectors, shapings=self.shapings, settings=settings, model=model, layers=layers
+        )
+        if self.against is None:
+            return specs, None
+        wanted = parse_spec(self.against, settings=settings).label
+        labels = [spec.label for spec in specs]
+        if wanted not in labels:
+            raise InputError(
+                f"--against {self.against}: {wanted} is no score of this run, which has {', '.join(labels)}"
+            )
+        return specs, wanted
+
+    def command(
+        self,
+        protocol: str | Protocol,
+        models: Sequence[str | Repeats],
+        repeated: Mapping[str, Sequence[str]],
+        weights: Mapping[str, Path],
+        flags: Mapping[str, bool],
+        intervals: Intervals,
+    ) -> str:
+        """The command that does the same; see `command_of`."""
+        repeats = [
+            f"{model.name}={one}" for model in models if isinstance(model, Repeats) for one in model.models
+        ]
+        return command_of(
+            None if protocol == FOLDERS else protocol,
+            repeated={
+                "--model": [model for model in models if isinstance(model, str)],
+                "--repeat": repeats,
+                "--detector": self.detectors,
+                "--shaping": self.shapings,
+                **repeated,
+                "--against": () if self.against is None else (self.against,),
+            },
+            weights=weights,
+            flags=flags,
+            intervals=intervals,
+        )

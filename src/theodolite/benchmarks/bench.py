@@ -6,7 +6,7 @@ result = bench("imagenet", ["convnext", "swin"], detectors=["ora", "knn?k=200"],
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,9 @@ from ..core.errors import InputError
 from ..core.places import cache_folder, data_root
 from ..data import ImageSource, as_picture
 from ..data.orientation import upright
-from ..detectors.spec import DetectorSpec, Settings
+from ..detectors.spec import DetectorSpec
 from ..features.settings import Running
-from .asked import FEATURES, command_for, is_folder, models_by_name, specs_of, title_of
+from .asked import FEATURES, Asked, is_folder, models_by_name, title_of
 from .extraction import Extraction
 from .feature_folder import from_folder
 from .feature_sets import TEST
@@ -35,6 +35,7 @@ from .repeats import Repeats, repeats_among, with_repeats
 from .result import HIGHLIGHT, RunResult
 from .runner import Highlight, run
 from .subject import Subject
+from .views import ViewRequest, requests
 
 
 class Watcher(Protocol):
@@ -66,8 +67,9 @@ class BenchSettings:
 
     ``weights`` are checkpoints of models by the name they are given under; ``root`` is the folder of all data
     sets, ``cache`` that of kept features and scores; ``command`` is what the result says made it. ``repair``
-    and ``verify`` are as in `ExtractionSettings`. ``highlight`` is the score that chooses the samples shown.
-    With ``force`` a model is measured although its head seems not to be that of its features.
+    and ``verify`` are as in `ExtractionSettings`. ``layers`` are named of every model, for scores of several.
+    ``highlight`` is the score that chooses the samples shown. With ``force`` a model is measured although its
+    head seems not to be that of its features.
     """
 
     weights: Mapping[str, Path] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class BenchSettings:
     verify: bool = False
     highlight: str = HIGHLIGHT
     force: bool = False
+    layers: Sequence[str] = ()
 
     @property
     def place(self) -> Path:
@@ -110,20 +113,24 @@ def bench(
     that have such. ``rankings`` are choices of `tune`, whose scores join the detectors; refused on rows that
     decided them. A model that gives the labels of its ID data hardly more often than by chance, or far less
     often than its features would (`evaluation.agreement`), is refused, unless forced.
+
+    On a model, a score that changes its inputs (``odin``) has a row so, and one in its form on features;
+    with ``settings.layers``, scores that need no head have one more, on every layer.
     """
     settings, intervals = settings or BenchSettings(), intervals or Intervals()
     detectors = list(dict.fromkeys([*detectors, *(choice.chosen for choice in rankings)]))
     chosen = None if is_folder(protocol) else _protocol(protocol, full_spectrum=full_spectrum)
     names = models_by_name(protocol, models, settings.weights)
     gatherer = _Gatherer(chosen, settings, full_spectrum=full_spectrum)
-    subjects, specs, reference = gatherer.gathered(names, partial(specs_of, detectors, shapings, against))
+    asked = Asked(detectors, shapings, against)
+    subjects, specs, reference = gatherer.gathered(names, asked)
     for choice in rankings:
         _require_apart(choice, subjects)
     repeats = repeats_among(models, subjects)
     flags = {"--ensemble": ensemble is True, "--full-spectrum": full_spectrum, "--force": settings.force}
     rules = () if isinstance(ensemble, bool) else ensemble
-    repeated = {"--detector": detectors, "--shaping": shapings, "--combine": rules}
-    command = command_for(protocol, models, repeated, settings.weights, flags, intervals, against)
+    repeated = {"--combine": rules, "--layer": settings.layers}
+    command = asked.command(protocol, models, repeated, settings.weights, flags, intervals)
     result = run(
         subjects,
         specs,
@@ -170,24 +177,34 @@ class _Gatherer:
         self.settings = settings
         self.root = data_root(settings.root)
         self.looked_at: set[str] = set()
+        self.views: Sequence[ViewRequest] = ()
         self._sources: dict[str, ImageSource | None] = {}
 
     def gathered(
-        self,
-        names: Mapping[str, str],
-        parse: Callable[[Settings], tuple[list[DetectorSpec], str | None]],
+        self, names: Mapping[str, str], asked: Asked
     ) -> tuple[list[Subject], list[DetectorSpec], str | None]:
         """The subjects of models by name; the scores of the run, and the one that all are held against."""
         if self.protocol is not None:
-            specs, reference = parse(
-                self.protocol.settings
-            )  # before the models: a wrong name is known at once
+            layers = self.settings.layers
+            if len(layers) == 1:
+                raise InputError(
+                    f"--layer {layers[0]} is one layer: name several, of which the last linear layer may be "
+                    f"one; the features in front of it always count"
+                )
+            # Before the models: a wrong name is known at once.
+            specs, reference = asked.specs(self.protocol.settings, model=True, layers=len(layers) > 1)
+            self.views = requests(specs, layers)
             return [self.subject(spec, name) for name, spec in names.items()], specs, reference
         # Feature folders say themselves which protocol they belong to, and with it which settings.
         subjects = [self.subject(spec, name) for name, spec in names.items()]
         named = {subject.protocol for subject in subjects}
         known = find_protocol(named.pop()) if len(named) == 1 else None
-        return subjects, *parse({} if known is None else known.settings)
+        specs, reference = asked.specs(
+            {} if known is None else known.settings,
+            model=any(subject.shown.model_score is not None for subject in subjects),
+            layers=any(subject.shown.rows is not None for subject in subjects),
+        )
+        return subjects, specs, reference
 
     def subject(self, spec: str, name: str) -> Subject:
         """The subject of a spec; repeats have names of their own."""
@@ -209,6 +226,7 @@ class _Gatherer:
             progress=partial(watcher.extracting, name),
             repair=self.settings.repair,
             verify=self.settings.verify,
+            views=self.views,
         )
         self.looked_at.add(name)
         weights = self.settings.weights

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,6 +26,7 @@ from .feature_sets import FIT, TEST, FeatureSet, StoreSet
 from .full_spectrum import with_shifted
 from .protocols import Protocol, ProtocolSet
 from .subject import Subject
+from .views import ViewRequest
 
 Say: TypeAlias = Callable[[str], None]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -37,7 +38,8 @@ _FILES_ONLY = ("scl:", "oe:")
 class Extraction:
     """Brings the features of a protocol's sets into stores below ``cache``.
 
-    ``say`` gets a line now and then, ``progress`` the name of a set, its samples done and in all.
+    ``say`` gets a line now and then, ``progress`` the name of a set, its samples done and in all. ``views``
+    are further features of the same pictures, in folders of their own beside.
     """
 
     protocol: Protocol
@@ -48,6 +50,7 @@ class Extraction:
     progress: Progress = lambda _name, _done, _total: None
     repair: bool = False
     verify: bool = False
+    views: Sequence[ViewRequest] = ()
 
     def subject(self, spec: str, weights: Path | None = None, *, name: str | None = None) -> Subject:
         """The subject of a model by its spec, which is loaded only if pictures have to be looked at.
@@ -57,13 +60,33 @@ class Extraction:
         own = weights is not None and not canonical_spec(spec).startswith(_FILES_ONLY)
         # A checkpoint of one's own is not the paper's network.
         backbone = None if own else backbone_of(spec)
-        load = partial(load_model, spec, weights=weights)
+        load = cache(partial(load_model, spec, weights=weights))
         place = None if name is None else f"{spec} {name}"
-        return self._subject(name or spec, load, weights, backbone, place=place)
+        return self._with_views(name or spec, load, weights, backbone, place)
 
     def subject_of(self, loaded: LoadedModel, *, name: str, backbone: str | None = None) -> Subject:
         """The subject of a model at hand, under a name."""
-        return self._subject(name, lambda: loaded, None, backbone, place=f"{name}-{loaded.digest[:12]}")
+        place = f"{name}-{loaded.digest[:12]}"
+        return self._with_views(name, lambda: loaded, None, backbone, place)
+
+    def _with_views(
+        self,
+        name: str,
+        load: Callable[[], LoadedModel],
+        weights: Path | None,
+        backbone: str | None,
+        place: str | None = None,
+    ) -> Subject:
+        """The subject, and its other views where their pictures or stores are here."""
+        found = {}  # first: a layer that is not there is known before the rest is extracted
+        for request in self.views:
+            self.say(f"features of {request.view}")
+            beside = f"{slug(place or name)}-{request.suffix}"
+            try:
+                found[request.view] = self._subject(name, load, weights, None, beside, request)
+            except _MissingError as error:
+                self.say(str(error))
+        return replace(self._subject(name, load, weights, backbone, place), views=found)
 
     def _subject(
         self,
@@ -72,7 +95,16 @@ class Extraction:
         weights: Path | None,
         backbone: str | None,
         place: str | None = None,
+        request: ViewRequest | None = None,
     ) -> Subject:
+        request = request or ViewRequest(None, None)
+        settings = ExtractionSettings(
+            layer=request.layer,
+            score=request.score,
+            repair=self.repair,
+            verify=self.verify,
+            running=self.running,
+        )
         folder = self.cache / self._place() / slug(place or name)
         sets: dict[str, FeatureSet] = {}
         missing: dict[str, str] = {}
@@ -92,7 +124,7 @@ class Extraction:
                 folder / part.name,
                 name=str(part.path or part.name),
                 weights_file=None if weights is None else str(weights),
-                settings=ExtractionSettings(repair=self.repair, verify=self.verify, running=self.running),
+                settings=settings,
                 progress=partial(self.progress, part.name),
             )
             sets[part.name] = StoreSet(folder / part.name)
@@ -128,14 +160,14 @@ class Extraction:
         for part in (self.protocol.fit, *self.protocol.known):
             if part.name in missing:
                 spectrum = ", full-spectrum" if self.protocol.full_spectrum else ""
-                raise InputError(
+                raise _MissingError(
                     f"{name} cannot run on {self.protocol.name}{spectrum}: {part.name} is missing, "
                     f"{missing[part.name]}"
                 )
         outliers = {part.name: sets[part.name] for part in self.protocol.ood if part.name in sets}
         if not outliers:
             lines = "; ".join(f"{part}: {why}" for part, why in missing.items())
-            raise InputError(f"{name} cannot run on {self.protocol.name}: no OOD set is present ({lines})")
+            raise _MissingError(f"{name} cannot run on {self.protocol.name}: no OOD set is present ({lines})")
         write_about(folder, About(name, self.protocol.name, backbone))
         subject = Subject(
             name,
@@ -157,6 +189,10 @@ class Extraction:
         if found is None:
             return f"{part.path} does not exist"
         return f"{found.detail}. How to get it: {found.dataset.obtain}"
+
+
+class _MissingError(InputError):
+    """Neither pictures nor stores of a set that is needed."""
 
 
 def backbone_of(spec: str) -> str | None:

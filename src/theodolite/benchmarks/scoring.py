@@ -18,12 +18,13 @@ import torch
 from ..core.arrays import FloatArray
 from ..core.errors import InputError
 from ..data.sampling import sampled_rows
-from ..detectors import Detector, fit_many, score_many
+from ..detectors import Detector, MultiLayer, fit_many, score_many
 from ..detectors._together import Together
 from ..detectors.spec import DetectorSpec
 from .feature_sets import FeatureSet
 from .score_cache import ScoreCache
 from .subject import Subject
+from .views import view_of, why_not
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 # Rows enough for a mean and a deviation, whatever a score costs.
@@ -43,6 +44,15 @@ class Scores:
     shared_seconds: float = 0.0
     fit_seconds: float = 0.0
     reused: int = 0
+
+    def add(self, other: Scores) -> None:
+        """Take what came out of other scores."""
+        self.values |= other.values
+        self.refused |= other.refused
+        self.seconds |= other.seconds
+        self.shared_seconds += other.shared_seconds
+        self.fit_seconds += other.fit_seconds
+        self.reused += other.reused
 
 
 class Scorer:
@@ -76,8 +86,17 @@ class Scorer:
     def known(self, labels: Sequence[str]) -> dict[str, FloatArray]:
         """Scores of a sample of the ID rows that were fitted on, by label: where a score's scale comes from.
 
-        Held-out rows are left to be judged.
+        Held-out rows are left to be judged. Scores of other views see those rows of their own.
         """
+        mine = [spec.label for spec in self.own if spec.label in labels]
+        scores = self._known(mine) if mine else {}
+        for view, other in self.subject.views.items():
+            specs = [spec for spec in self.specs if view_of(spec) == view and spec.label in labels]
+            if specs:
+                scores |= Scorer(other, specs).known([spec.label for spec in specs])
+        return scores
+
+    def _known(self, labels: Sequence[str]) -> dict[str, FloatArray]:
         rows = self.subject.fit
         place = [label for _, batch, _ in rows for label in (batch.tolist() if batch is not None else [])]
         chosen = set(sampled_rows(place or [None] * len(rows), KNOWN_ROWS))
@@ -89,11 +108,17 @@ class Scorer:
         found = score_many([self.fitted(label) for label in labels], torch.cat(kept))
         return {label: scores.double().numpy() for label, scores in zip(labels, found, strict=True)}
 
+    @property
+    def own(self) -> list[DetectorSpec]:
+        """The specs that are scores of the subject's own features."""
+        return [spec for spec in self.specs if view_of(spec) == self.subject.shown.view]
+
     def run(self) -> Scores:
         result = Scores()
+        self._run_views(result)
         for name, rows in self.subject.judged.items():
             waiting = []
-            for spec in self.specs:
+            for spec in self.own:
                 kept = self.cache.read(spec, name)
                 if kept is not None:
                     result.values.setdefault(spec.label, {})[name] = kept
@@ -109,6 +134,20 @@ class Scorer:
         result.values = {label: result.values[label] for label in order}
         return result
 
+    def _run_views(self, result: Scores) -> None:
+        """Scores of other features of the same model; a score is refused where they are not there."""
+        others = [spec for spec in self.specs if spec not in self.own]
+        for view in dict.fromkeys(view_of(spec) for spec in others):
+            specs, other = [spec for spec in others if view_of(spec) == view], self.subject.views.get(view)
+            if other is None:
+                result.refused |= {spec.label: why_not(spec, self.subject.shown) for spec in specs}
+            elif set(other.judged) != set(self.subject.judged):
+                gone = ", ".join(sorted(set(self.subject.judged) ^ set(other.judged)))
+                result.refused |= {spec.label: f"it needs the pictures of {gone}" for spec in specs}
+            else:
+                found = Scorer(other, specs, cache=self.cache.folder, progress=self.progress).run()
+                result.add(found)
+
     def _fit(self, specs: Sequence[DetectorSpec], result: Scores) -> None:
         """Fit what is not fitted yet, all in one pass."""
         fresh = {spec.label: spec.template for spec in specs if spec.label not in self._detectors}
@@ -119,7 +158,13 @@ class Scorer:
         if not fresh:
             return
         # The template serves every subject, so each fits a copy.
-        detectors = {label: copy.deepcopy(template) for label, template in fresh.items()}
+        rows = self.subject.shown.rows
+        detectors = {
+            label: template.for_rows(rows)
+            if isinstance(template, MultiLayer) and rows is not None
+            else copy.deepcopy(template)
+            for label, template in fresh.items()
+        }
         labels = {id(detector): label for label, detector in detectors.items()}
 
         def refused(detector: Detector, error: InputError) -> None:

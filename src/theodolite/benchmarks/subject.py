@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from ..core.errors import InputError
 from ..features.head_files import head_digest
 from ..reference.head import Head
 from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
+from .views import ShownRows, View, shown_rows
 
 # Heads that are not a model's own, as published tables call them.
 ZERO_SHOT, LINEAR_PROBE = "zero-shot", "linear-probe"
@@ -22,7 +24,8 @@ class Subject:
     ``backbone`` and ``protocol`` are the names under which published tables know it, if they do, and
     ``head_kind`` what they say of its head where it is not the model's own; ``folder`` is where its features
     lie on disk, if they do. ``groups`` are OOD sets that are averaged together, by the name of the mean.
-    ``shifted`` counts the rows of ``test`` that are ID data under a shift, by their set.
+    ``shifted`` counts the rows of ``test`` that are ID data under a shift, by their set. ``views`` are the
+    same model's features of changed inputs, or of several layers, each as a subject of its own.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Subject:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shifted: Mapping[str, int] = field(default_factory=dict)
     head_kind: str | None = None
+    views: Mapping[View, Subject] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         taken = sorted({FIT, TEST, AVERAGE, *self.groups, *self.shifted} & set(self.ood))
@@ -52,6 +56,13 @@ class Subject:
                     f"{self.name}, {name}: features have width {rows.width}, "
                     f"but the head expects {self.head.width}"
                 )
+
+        _ = self.shown
+
+    @cached_property
+    def shown(self) -> ShownRows:
+        """What its features are of; the same for every set."""
+        return shown_rows(self.sets, self.name)
 
     @property
     def whole_groups(self) -> dict[str, tuple[str, ...]]:

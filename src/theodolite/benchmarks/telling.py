@@ -103,6 +103,8 @@ def find_telling(
                 f"{', '.join(labels)}"
             )
         return []
+    if chosen not in {spec.label for spec in scorer.own}:
+        return []  # what it looked at are not the features that are drawn
     place = _place(scorer, chosen)
     kept = _read(place)
     if kept is None:
@@ -179,7 +181,7 @@ def _rows(rows: FeatureSet, wanted: Sequence[int]) -> tuple[Tensor, Tensor | Non
 
 def _place(scorer: Scorer, chosen: str) -> Path | None:
     """The file of a run's samples, named by the scores that chose and drew them."""
-    folder, specs = scorer.cache.folder, {spec.label: spec for spec in scorer.specs}
+    folder, specs = scorer.cache.folder, {spec.label: spec for spec in scorer.own}
     used = [specs[label] for label in (chosen, DRAWN) if label in specs]
     if folder is None or not all(scorer.cache.keeps(spec) for spec in used):
         return None

@@ -24,6 +24,13 @@ Weights: TypeAlias = Annotated[
 Layer: TypeAlias = Annotated[
     str | None, typer.Option("--layer", help="Name of the last linear layer; found by itself if not given.")
 ]
+Layers: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--layer",
+        help="Name of the last linear layer, found by itself if not given; or several layers to be scored.",
+    ),
+]
 Kind: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -108,6 +115,11 @@ FalseAlarmRate: TypeAlias = Annotated[
         "--false-alarm-rate", help="Largest share of in-distribution inputs to flag (default 0.05)."
     ),
 ]
+
+
+def layers_of(names: list[str] | None) -> str | None:
+    """What --layer names, as one text."""
+    return ",".join(names) if names else None
 
 
 def kind_of(kind: str | None, holds: str | None) -> str | None:

@@ -80,6 +80,10 @@ def bench(
     own_lists: Annotated[
         bool, typer.Option("--own-lists", help="Take lists of pictures that are not OpenOOD's, on purpose.")
     ] = False,
+    layer: Annotated[
+        list[str] | None,
+        typer.Option("--layer", help="Several layers: scores that need no head on each, combined."),
+    ] = None,
     kind: options.Kind = None,
     root: options.Root = None,
     cache: options.Cache = None,
@@ -135,6 +139,7 @@ def bench(
                 repair=repair,
                 verify=verify,
                 force=force,
+                layers=layer or (),
             ),
             rankings=[Ranking.load(path) for path in ranking or []],
         )

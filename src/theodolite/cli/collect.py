@@ -69,14 +69,13 @@ def collect(
     """Collect what detectors need from a part of the data; `fit part-*.safetensors` makes a guard of all."""
     from ..features import ExtractionSettings, Running
     from ..guard import collect as collected
-    from ..guard.choice import choose_detector, nudge_note
+    from ..guard.choice import choose_detector
+    from ..guard.shown import note_on
     from ._progress import extracting
 
     console = screen()
     require_place(output)
     chosen = [choose_detector(one) for one in detector] if detector else [choose_detector(None)]
-    for one in chosen:
-        say_note(nudge_note(one), console)
     with extracting(console) as progress:
         found = collected(
             data,
@@ -99,6 +98,9 @@ def collect(
             accept_code_change=accept_code_change,
         )
     found.save(output)
+    known = found.source.provenance or found.source.origin
+    for one in found.detectors:
+        say_note(note_on(one, None if known is None else known.model_score), console)
     _say_collected(found, output, console)
 
 

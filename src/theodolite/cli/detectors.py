@@ -22,9 +22,10 @@ def detectors_table() -> Table:
     table.add_column("formula")
     table.add_column("needs")
     table.add_column("paper")
-    for name in list_detectors():
+    for name in [*list_detectors(), *list_detectors(of_layers=True)]:
         record = detector_record(name)
         needs = ", ".join(record.detector().needs.names()) or "head only"
+        needs = "several layers" if record.detector.of_layers else needs
         shown = Text(f"{name}\n(recommended)" if name == RECOMMENDED else name)
         paper = Text(clean(f"{record.paper} ({record.year})"))
         table.add_row(shown, Text(clean(record.formula)), needs, paper)

@@ -21,7 +21,7 @@ def extract(
         str | None, typer.Option("--model", help="What model: timm:…, torchvision:…, python:…, …")
     ] = None,
     weights: options.Weights = None,
-    layer: options.Layer = None,
+    layer: options.Layers = None,
     no_head: Annotated[
         bool, typer.Option("--no-head", help="The model is an encoder: its output is the feature.")
     ] = False,
@@ -58,7 +58,7 @@ def extract(
         kind=options.kind_of(kind, holds),
         part=part,
         limit=limit,
-        layer=layer,
+        layer=options.layers_of(layer),
         headless=no_head,
         force=force,
         dtype=dtype,

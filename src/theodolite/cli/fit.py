@@ -36,7 +36,7 @@ def fit(
         str | None, typer.Option("--model", help="What model; a feature store knows its own.")
     ] = None,
     weights: options.Weights = None,
-    layer: options.Layer = None,
+    layer: options.Layers = None,
     kind: options.Kind = None,
     holds: options.From = None,
     head: options.HeadFile = None,
@@ -94,7 +94,7 @@ def fit(
     from ..features import ExtractionSettings, Running
     from ..guard import fit_guard, fit_parts
     from ..guard.calibration import FALSE_ALARM_RATE
-    from ..guard.choice import choose_detector, nudge_note
+    from ..guard.choice import choose_detector
     from ..guard.guard import CALIBRATION_SHARE
     from ..models.class_names import read_names
     from ._progress import extracting
@@ -107,7 +107,7 @@ def fit(
     settings = ExtractionSettings(
         kind=options.kind_of(kind, holds),
         limit=limit,
-        layer=layer,
+        layer=options.layers_of(layer),
         repair=repair,
         verify=verify,
         running=running,
@@ -130,8 +130,6 @@ def fit(
     elif incomplete:
         raise InputError("--incomplete is for parts of `theodolite collect`: leave it out")
     chosen = None if parts and detector is None and shaping is None else choose_detector(detector, shaping)
-    if chosen is not None:
-        say_note(nudge_note(chosen), console)
     with extracting(console) as progress:
         if parts:
             fitted = fit_parts(
@@ -184,7 +182,7 @@ def say_fitted(fitted: FittedGuard, output: Path, console: Console) -> None:
     guard, rate = fitted.guard, fitted.guard.false_alarm_rate
     say(
         console,
-        f"{guard.detector.record.title} fitted on {fitted.fitted_on:,} samples, calibrated on "
+        f"{guard.title} fitted on {fitted.fitted_on:,} samples, calibrated on "
         f"{len(guard.calibration):,}: score below {threshold_text(guard.calibration, rate)} is OOD "
         f"(at most {100 * rate:g} % false alarms on average; {interval_text(guard.calibration, rate)}). "
         f"Guard in {output}",

@@ -74,6 +74,7 @@ def _store_facts(folder: Path, verify: bool) -> Facts:
         "data": manifest.source,
         "model": recipe.model,
         "layer": recipe.layer or "(cosine head)",
+        **({} if recipe.model_score is None else {"model score": recipe.model_score}),
         "weights": recipe.weights,
         "preprocessing": recipe.preprocess,
         "autocast": recipe.autocast,
@@ -160,7 +161,7 @@ def _guard_facts(guard: GuardParts) -> Facts:
         "class names": " | ".join([*names[:5], *(["…"] if len(names) > 5 else [])]) or "none",
         **{
             name.replace("_", " "): origin[name]
-            for name in ("model", "weights", "layer", "preprocess", "weights_file")
+            for name in ("model", "weights", "layer", "model_score", "preprocess", "weights_file")
             if origin.get(name)
         },
         **_origin_facts(guard),

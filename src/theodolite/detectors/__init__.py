@@ -2,7 +2,8 @@
 
 from ._base import Detector
 from ._fitting import fit_many
-from ._registry import Record, create, detector_record, list_detectors, register
+from ._layers import MultiLayer
+from ._registry import OnFeatures, Record, create, detector_record, list_detectors, register
 from ._storage import load
 from ._together import score_many
 from .cop import CoP
@@ -17,6 +18,7 @@ from .gen import GEN
 from .gradnorm import GradNorm
 from .klm import KLM
 from .knn import KNN
+from .layered import Layered
 from .logitgap import LogitGap
 from .lts import LTS
 from .maha_plus import MahaPlus
@@ -69,10 +71,13 @@ __all__ = [
     "Energy",
     "Entropy",
     "GradNorm",
+    "Layered",
     "LogitGap",
     "MahaPlus",
     "MaxLogit",
+    "MultiLayer",
     "NNGuide",
+    "OnFeatures",
     "OpenMax",
     "PCos",
     "RCos",

@@ -22,6 +22,7 @@ from ..reference.statistics import Needs
 from ..reference.view import PLAIN, View
 from ._common import in_precision, unit
 from ._fitting import fit_many
+from ._model_score import model_score_text
 from ._options import CheckedOptions
 from ._precision import require_finite_state, unit_view, within_float64
 from ._registry import OptionValue, Record
@@ -46,7 +47,10 @@ class Detector(CheckedOptions, Tiled):
 
     record: ClassVar[Record]
     uses_logits: ClassVar[bool] = True
+    reads_head: ClassVar[bool] = False  # looks at the rows of a head, though not at logits
     unit: ClassVar[bool] = False  # look at features divided by their norm
+    of_layers: ClassVar[bool] = False  # takes rows of several layers (`MultiLayer`)
+    observes: tuple[str, ...] = ()  # what the numbers that `observe` gives are called
     bank_seed: int = 0
     exact_directions: bool = False  # what was learnt from unit features needs more than float32's digits
 
@@ -266,6 +270,19 @@ class Detector(CheckedOptions, Tiled):
     def prepare(self, model: nn.Module, inputs: Tensor) -> Tensor:  # noqa: ARG002
         """What the model should be shown instead of ``inputs``: the same, but for scores that perturb it."""
         return inputs
+
+    def observe(self, model: nn.Module, inputs: Tensor) -> Mapping[str, Tensor]:  # noqa: ARG002
+        """Numbers (N, E) computed from the model and what it is shown, for each name in `observes`.
+
+        For scores of several layers (`MultiLayer`), which find them among their layers.
+        """
+        return {}
+
+    @property
+    def model_score(self) -> str | None:
+        """Names what `prepare` and `observe` ask of a model; None for a score that works from features."""
+        asks = type(self).prepare is not Detector.prepare or self.observes
+        return model_score_text(self) if asks else None
 
     @property
     def _name(self) -> str:

@@ -39,7 +39,9 @@ def fit_many(
     """
     if not detectors:
         raise InputError("detectors is empty: nothing to fit")
-    detectors = list(dict.fromkeys(detectors))
+    detectors = _fit_layers(list(dict.fromkeys(detectors)), features, labels, head, ids, on_refusal)
+    if not detectors:
+        return
     own = {detector: detector.shaping for detector in detectors}
     waiting = dict.fromkeys(detectors)
     try:
@@ -59,6 +61,26 @@ def fit_many(
         for detector in waiting:
             detector.shaping = own[detector]
         raise
+
+
+def _fit_layers(
+    detectors: Sequence[Detector],
+    features: ArrayLike | Batches,
+    labels: ArrayLike | None,
+    head: Head | None,
+    ids: ArrayLike | None,
+    on_refusal: Callable[[Detector, InputError], None] | None,
+) -> list[Detector]:
+    """Fit those of several layers, which read their rows in passes of their own; the others are left."""
+    for detector in detectors:
+        if detector.of_layers:
+            try:
+                detector.fit(features, labels, head=head, ids=ids)
+            except InputError as error:
+                if on_refusal is None:
+                    raise
+                on_refusal(detector, error)
+    return [detector for detector in detectors if not detector.of_layers]
 
 
 def _collect(

@@ -75,17 +75,25 @@ def register(
     return enter
 
 
-def list_detectors(pattern: str = "*") -> list[str]:
-    """The registered names, sorted; ``pattern`` is a shell pattern such as ``"*cos"``."""
-    return sorted(name for name in _records if fnmatch(name, pattern))
+def list_detectors(pattern: str = "*", *, of_layers: bool = False) -> list[str]:
+    """The registered names, sorted; ``pattern`` is a shell pattern such as ``"*cos"``.
+
+    Scores of the features in front of the head; those ``of_layers`` are others, see `MultiLayer`.
+    """
+    return sorted(
+        name
+        for name, record in _records.items()
+        if fnmatch(name, pattern) and record.detector.of_layers == of_layers
+    )
 
 
 def detector_record(name: str) -> Record:
     """The record of a score, by any of its spellings."""
     record = _by_spelling.get(_normal(name))
     if record is None:
-        hint = did_you_mean(name.lower(), list_detectors())
-        raise InputError(f"no detector is called {name!r}{hint} Known: {', '.join(list_detectors())}")
+        known = [*list_detectors(), *list_detectors(of_layers=True)]
+        hint = did_you_mean(name.lower(), known)
+        raise InputError(f"no detector is called {name!r}{hint} Known: {', '.join(known)}")
     return record
 
 

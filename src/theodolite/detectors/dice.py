@@ -36,6 +36,7 @@ class DICE(Detector):
     """
 
     uses_logits = False
+    reads_head = True
     mean: Tensor
     threshold: Tensor
 

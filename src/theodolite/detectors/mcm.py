@@ -33,6 +33,7 @@ class MCM(Detector):
     """
 
     uses_logits = False
+    reads_head = True
     second_look = False
 
     def __init__(self, *, temperature: float = 1.0, shaping: Shaping | str | None = None) -> None:

@@ -2,8 +2,9 @@
 
     s(x) = max_c softmax_c(f(x̃)/T),   x̃ = x − ε·sign(−∇_x log softmax_p(f(x)/T))
 
-The nudge raises the score of ID inputs more than that of OOD inputs. It happens in `prepare`, before features
-are taken; without it the score is a softmax at temperature T.
+The nudge raises the score of ID inputs more than that of OOD inputs. ε is in units of the model's own input,
+after its preprocessing has normalised it. It happens in `prepare`, before features are taken; where only
+features are at hand it cannot, and the score is a softmax at temperature T (ε = 0).
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ..core.arrays import as_float
 from ..core.errors import InputError
+from ..features.asking import input_gradient
+from ..features.layers import live_logits
+from ..features.listening import untouched
 from ._base import Detector
 from ._common import in_precision
 from ._registry import OnFeatures, register
@@ -41,27 +46,27 @@ class ODIN(Detector):
         self.temperature = temperature
         self.noise = noise
 
+    @property
+    def model_score(self) -> str | None:
+        """With ε = 0 nothing is nudged, and nothing is asked."""
+        return None if self.noise == 0 else super().model_score
+
     def prepare(self, model: nn.Module, inputs: Tensor) -> Tensor:
-        """The perturbed inputs. The model is worked in eval mode and left as it was, gradients included."""
+        """The perturbed inputs. The model is worked in eval mode and left as it was, gradients included.
+
+        One forward and one backward pass, of the model's own logits: a shaping plays no part in them.
+        """
         if self.noise == 0:
             return inputs
-        modes = {module: module.training for module in model.modules()}
-        wanted = {parameter: parameter.requires_grad for parameter in model.parameters()}
-        try:
-            model.eval()
-            # Without this the backward pass would also compute, and store, gradients of the weights.
-            for parameter in wanted:
-                parameter.requires_grad_(False)
-            with torch.inference_mode(mode=False), torch.enable_grad():
-                nudged = inputs.detach().clone().requires_grad_(True)
-                logits = model(nudged) / self.temperature
-                own = torch.log_softmax(logits, dim=1).amax(dim=1).sum()
-                (gradient,) = torch.autograd.grad(own, nudged)
-        finally:
-            for parameter, flag in wanted.items():
-                parameter.requires_grad_(flag)
-            for module, training in modes.items():
-                module.training = training
+
+        def confidence(shown: Tensor) -> Tensor:
+            # T times the logarithm has the same signs, and gradients that half precision can hold.
+            logits = as_float(live_logits(model(shown), len(shown))) / self.temperature
+            own = torch.log_softmax(logits, dim=1).gather(1, logits.argmax(dim=1, keepdim=True))
+            return self.temperature * own
+
+        with untouched(model):
+            gradient = input_gradient(confidence, inputs)
         return inputs.detach() + self.noise * gradient.sign()
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:

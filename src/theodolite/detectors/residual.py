@@ -41,6 +41,7 @@ class Residual(Detector):
     """
 
     uses_logits = False
+    reads_head = True
     origin: Tensor
     residual: Tensor
 

@@ -7,11 +7,8 @@ it.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +16,11 @@ from torch import Tensor, nn
 from ..core.errors import CaptureError
 from ..reference.head import Head
 from .agreement import agree, explain_head, explain_none
-from .layers import Call, HeadLayer, as_rows, head_layers, head_of, is_head_layer, logits_of
+from .asking import AsksModel, asked
+from .hearing import hearing, require_free, require_layers
+from .layer_rows import LayerRows, layer_names
+from .layers import Call, HeadLayer, head_layers, head_of, is_head_layer, logits_of
+from .listening import listening, turn, untouched
 
 
 class Capture:
@@ -31,15 +32,32 @@ class Capture:
     ``layer`` names the head where it shall not be searched for. The first batch decides: `head` and `layer`
     are known after it, and a model whose logits do not follow from head and features is refused with the
     reason. The head is a copy of the weights at that moment.
+
+    Several layers (``["layer2", "layer3"]``) give the outputs of these, pooled (see `hearing`), and behind
+    them the features in front of the head: rows of all, as `rows` says, with a head over whole rows.
+    ``score`` is a detector that changes the model's inputs, or computes from them (see `asking`).
     """
 
     headless = False
 
-    def __init__(self, model: nn.Module, layer: str | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, layer: str | Sequence[str] | None = None, score: AsksModel | None = None
+    ) -> None:
         self.model = model
+        self.score = None if score is None or score.model_score is None else score
         self._layer: str | None = None
         self._head: Head | None = None
+        self._over: Head | None = None
+        self._rows: LayerRows | None = None
+        self._expected = LayerRows.parse(layer) if isinstance(layer, str) else None
         self._checked = False
+        observed = () if self.score is None else tuple(self.score.observes)
+        require_free(model, observed)
+        names = [name for name in layer_names(layer) if name not in observed]
+        self._asked = names if len(names) > 1 else []
+        self._several = bool(self._asked or observed)
+        require_layers(model, self._asked)
+        layer = names[0] if len(names) == 1 else None
         self._named = bool(layer)
         if layer:
             named = dict(model.named_modules()).get(layer)
@@ -49,15 +67,30 @@ class Capture:
 
     @property
     def layer(self) -> str:
-        """Dotted name of the head; empty for the cosine head of a zero-shot model."""
+        """Dotted name of the head, empty for the cosine head of a zero-shot model; of several layers the text
+        of their `rows`."""
         self._require_known()
+        if self._rows is not None:
+            return str(self._rows)
         return "" if self.head.unit_features else str(self._layer)
 
     @property
+    def rows(self) -> LayerRows | None:
+        """Which columns are whose, of several layers; None where there is one."""
+        self._require_known()
+        return self._rows
+
+    @property
+    def model_score(self) -> str | None:
+        """What a score asked of the model; None where the features are those of inputs as they are."""
+        return None if self.score is None else self.score.model_score
+
+    @property
     def head(self) -> Head:
+        """The head of the rows: of several layers it looks at the last one."""
         self._require_known()
         assert self._head is not None
-        return self._head
+        return self._head if self._over is None else self._over
 
     @property
     def name(self) -> str:
@@ -70,14 +103,17 @@ class Capture:
     ) -> tuple[Tensor, Tensor]:
         """Features (N, D) and logits (N, C) of a batch; mode, hooks and gradients stay as they were.
 
+        They are those of what the score shows the model, where it changes the inputs.
         Rows that the model has no ``finite`` logits for are an error, or the caller's business. Threads that
         share a model take turns: a hook hears every call of its layer. ``run`` runs the model, where it shall
         not be called itself: one that was compiled.
         """
         layers = head_layers(self.model, self._layer)
-        calls: dict[str, Call] = {}
-        with _turn(self.model), untouched(self.model), _listening(layers, calls):
-            output = (self.model if run is None else run)(inputs)
+        calls, heard = dict[str, Call](), dict[str, Tensor]()
+        with turn(self.model), untouched(self.model):
+            shown, own = asked(self.score, self.model, inputs)
+            with listening(layers, calls), hearing(self.model, self._others(), heard):
+                output = (self.model if run is None else run)(shown)
         logits = logits_of(output, len(inputs), finite=finite)
         if not self._checked:
             whole = torch.isfinite(logits).all(dim=1)
@@ -89,7 +125,7 @@ class Capture:
                 f"layer {self._layer!r} was not called once for each input: it is not the head of this "
                 f"model. Leave out the layer's name to have the head found"
             )
-        return call.features, logits
+        return self._joined(call.features, heard, own), logits
 
     def recorded(self, inputs: Tensor) -> Tensor:
         """Features (N, D) alone, while a graph is recorded, which can check nothing.
@@ -97,10 +133,14 @@ class Capture:
         The head must be known from a batch before, and the model in eval mode.
         """
         self._require_known()
-        name, calls = str(self._layer), dict[str, Call]()
-        with _listening({name: head_layers(self.model)[name]}, calls):
+        if self.score is not None:
+            raise CaptureError(f"{self.model_score} asks more of the model than a graph can hold")
+        name, calls, heard = str(self._layer), dict[str, Call](), dict[str, Tensor]()
+        own = {name: head_layers(self.model)[name]}
+        with listening(own, calls), hearing(self.model, self._others(), heard):
             self.model(inputs)
-        return calls[name].features
+        others = [heard[other] for other in self._others()]
+        return torch.cat([*others, calls[name].features], dim=1) if others else calls[name].features
 
     def over(self, batches: Iterable[Any]) -> Captured:
         """The features of batches of a loader, images or (images, labels, …), for `fit` and `Guard.fit`:
@@ -112,10 +152,31 @@ class Capture:
         """
         return Captured(self, batches)
 
+    def _others(self) -> list[str]:
+        """The layers to be heard beside the head."""
+        return [name for name in self._asked if name != self._layer]
+
+    def _joined(self, features: Tensor, heard: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Tensor:
+        """Whole rows: what the layers say, then a score's own numbers, then the features before the head."""
+        if not self._several:
+            return features
+        parts = {**{name: heard[name] for name in self._others()}, **own}
+        widths = tuple(int(part.shape[1]) for part in (*parts.values(), features))
+        rows = LayerRows((*parts, str(self._layer)), widths)
+        short = [name for name, part in parts.items() if len(part) != len(features)]
+        if short:
+            raise CaptureError(f"layer {short[0]!r} does not give one row for each input")
+        if rows != (self._rows or self._expected or rows):
+            raise CaptureError(f"the layers are {rows}, expected {self._rows or self._expected}")
+        if self._rows is None:
+            assert self._head is not None
+            self._rows, self._over = rows, rows.head_over(self._head)
+        return torch.cat([*parts.values(), features], dim=1)
+
     def _settle(self, layers: dict[str, HeadLayer], calls: dict[str, Call], logits: Tensor) -> None:
         """Find the head on the first batch, and check that it explains the logits."""
         if self._layer is None:
-            name = _the_one(calls, logits)
+            name = _the_one(calls, logits, self._asked)
             self._layer, self._head = name, head_of(layers[name], name)
         call = calls.get(self._layer)
         if call is None:
@@ -123,15 +184,21 @@ class Capture:
                 f"layer {self._layer!r} is not used when the model runs, so it cannot be its head. "
                 f"Leave out the layer's name to have the head found"
             )
-        problem = explain_head(self.head, call, logits, self._layer)
+        assert self._head is not None
+        problem = explain_head(self._head, call, logits, self._layer)
         if problem is not None:
             if not self._named:
                 self._layer = self._head = None
             raise CaptureError(problem)
         self._checked = True
 
+    @property
+    def known(self) -> bool:
+        """Whether a batch, or the layer's name, has said what the head is."""
+        return self._head is not None and (self._rows is not None or not self._several)
+
     def _require_known(self) -> None:
-        if self._head is None:
+        if not self.known:
             raise CaptureError(
                 "the head is not known yet: call the capture on one batch first, or name the layer "
                 "(Capture(model, layer='fc'))"
@@ -148,7 +215,7 @@ class Captured:
             )
         self.capture = capture
         self.batches = batches
-        if capture._head is None:
+        if not capture.known:
             for _ in self:
                 break
 
@@ -177,9 +244,11 @@ def _rows_of(calls: dict[str, Call], logits: Tensor, whole: Tensor) -> tuple[dic
     return kept, logits[whole]
 
 
-def _the_one(calls: dict[str, Call], logits: Tensor) -> str:
-    """The only layer whose output is the logits."""
+def _the_one(calls: dict[str, Call], logits: Tensor, named: Sequence[str] = ()) -> str:
+    """The only layer whose output is the logits, of several the only one that was named."""
     matching = [name for name, call in calls.items() if agree(call.output, logits)]
+    if len(matching) > 1:
+        matching = [name for name in matching if name in named] or matching
     if not matching:
         raise CaptureError(explain_none(calls, logits))
     if len(matching) > 1:
@@ -196,64 +265,5 @@ def _not_a_head(model: nn.Module, name: str, found: nn.Module | None) -> str:
     problem = "is no layer of the model" if found is None else f"is a {type(found).__name__}"
     return (
         f"layer {name!r} {problem}, expected a linear layer or a 1×1 convolution: its input is the feature. "
-        f"The model's last ones are: {known}"
+        f"The model's last ones are: {known}. Other layers are named beside it, two or more in all"
     )
-
-
-_turns: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
-_giving_turns = threading.Lock()
-
-
-def _turn(model: nn.Module) -> threading.RLock:
-    """The lock of a model, the same for every capture of it."""
-    with _giving_turns:
-        return _turns.setdefault(model, threading.RLock())
-
-
-def _modules(model: nn.Module) -> list[nn.Module]:
-    """All modules, one that is shared twice: without the names that `nn.Module.modules` makes up for each."""
-    found = [model]
-    for module in found:
-        found += [child for child in module._modules.values() if child is not None]
-    return found
-
-
-@contextmanager
-def untouched(model: nn.Module) -> Iterator[None]:
-    """Eval mode without gradients; afterwards every module has the mode it had, whatever happened."""
-    training = [module for module in _modules(model) if module.training]
-    for module in training:
-        module.training = False
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module in training:
-            module.training = True
-
-
-@contextmanager
-def _listening(layers: dict[str, HeadLayer], calls: dict[str, Call]) -> Iterator[None]:
-    """Write down the last call of each layer in this thread; others may run the model meanwhile."""
-    here = threading.get_ident()
-
-    def listener(name: str, layer: HeadLayer) -> Callable[..., None]:
-        def listen(_: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
-            # A hook that was just removed may be called once more, then without the named arguments.
-            *named, output = rest
-            if threading.get_ident() != here or not named:
-                return
-            inputs = args[0] if args else next(iter(named[0].values()), None)
-            if isinstance(inputs, Tensor) and isinstance(output, Tensor) and output.ndim > 1:
-                calls[name] = Call(as_rows(inputs.detach(), layer), as_rows(output.detach(), layer))
-
-        return listen
-
-    hooks = [
-        layer.register_forward_hook(listener(name, layer), with_kwargs=True) for name, layer in layers.items()
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from ..core.arrays import require_finite
 from ..core.errors import CaptureError, InputError
 from .agreement import agree
-from .capture import Capture, _listening, _turn, untouched
+from .capture import Capture
+from .layer_rows import LayerRows
 from .layers import Call, head_layers
+from .listening import listening, turn, untouched
 from .settings import ExtractionSettings
 
 # Stands for the layer of such features: no module can be called so.
@@ -44,13 +46,21 @@ class OutputCapture(Capture):
     def name(self) -> str:
         return OUTPUT
 
+    @property
+    def rows(self) -> LayerRows | None:
+        return None
+
+    @property
+    def known(self) -> bool:
+        return self._checked
+
     def __call__(
         self, inputs: Tensor, *, finite: bool = True, run: Callable[[Tensor], object] | None = None
     ) -> tuple[Tensor, Tensor]:
         """Features (N, D), and no logits, as (N, 0); mode, hooks and gradients stay as they were."""
         layers = {} if self._checked else head_layers(self.model)
         calls: dict[str, Call] = {}
-        with _turn(self.model), untouched(self.model), _listening(layers, calls):
+        with turn(self.model), untouched(self.model), listening(layers, calls):
             output = (self.model if run is None else run)(inputs)
         features = _rows(output, len(inputs))
         if finite:

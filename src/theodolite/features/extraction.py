@@ -93,7 +93,8 @@ def _capture_of(loaded: LoadedModel, settings: ExtractionSettings) -> Capture:
     if settings.headless:
         refuse_with_head(settings)
     layer = OUTPUT if settings.headless else settings.layer
-    return checked_capture(loaded, layer, choose_device(settings.running.device), force=settings.force)
+    device = choose_device(settings.running.device)
+    return checked_capture(loaded, layer, device, settings.score, force=settings.force)
 
 
 def recipe_of(
@@ -111,6 +112,7 @@ def recipe_of(
         limit=settings.limit,
         autocast=settings.running.autocast,
         orientation=NO_ORIENTATION if getattr(source, "from_arrays", False) else EXIF,
+        model_score=capture.model_score,
     )
 
 

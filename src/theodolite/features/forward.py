@@ -46,7 +46,11 @@ class Forward:
         self.layout: str | None = None
         self._samples = samples
         self._size = min(running.batch_size or BATCH_SIZE, samples)
-        self._compiled = Compiled(capture, self._size) if running.compile else None
+        # What hears inner layers, or works with gradients, is not what a compiler was shown.
+        plain = capture.rows is None and capture.score is None
+        self._compiled = Compiled(capture, self._size) if running.compile and plain else None
+        if running.compile and not plain:
+            self.log.compiled = "not compiled: more is asked of the model than its last features"
 
     @contextmanager
     def ready(self) -> Iterator[None]:

@@ -72,6 +72,20 @@ def logits_of(output: object, rows: int, *, finite: bool = True) -> Tensor:
 
     They are refused unless they are ``finite``, where that is asked for.
     """
+    logits = live_logits(output, rows)
+    if not finite:
+        return logits.detach()
+    try:
+        require_finite(logits, "the model's logits")
+    except InputError as error:
+        raise CaptureError(
+            f"{error} of the batch: check the weights, the pictures and the precision"
+        ) from error
+    return logits.detach()
+
+
+def live_logits(output: object, rows: int) -> Tensor:
+    """The same with their gradients, and whatever numbers they hold."""
     if isinstance(output, Mapping):
         output = output.get("logits", output)
     elif isinstance(output, tuple | list) and len(output) == 1:
@@ -94,12 +108,4 @@ def logits_of(output: object, rows: int, *, finite: bool = True) -> Tensor:
             f"the model returns a tensor of shape {tuple(output.shape)} for {rows} inputs, expected "
             f"({rows}, C): give a classifier that returns one row of logits an image"
         )
-    if not finite:
-        return logits.detach()
-    try:
-        require_finite(logits, "the model's logits")
-    except InputError as error:
-        raise CaptureError(
-            f"{error} of the batch: check the weights, the pictures and the precision"
-        ) from error
-    return logits.detach()
+    return logits

@@ -17,6 +17,7 @@ from pathlib import Path
 from ..core.errors import FormatError, InputError
 from ..core.files import read_json, write_json
 from ..core.plain import JsonValue, from_plain
+from .layer_rows import LayerRows
 
 FORMAT = "theodolite-store/1"
 FILE = "manifest.json"
@@ -27,7 +28,11 @@ EXIF, NO_ORIENTATION = "exif", "none"
 # The layout of a store whose shards were not all computed in the same one.
 MIXED = "mixed"
 # Parts of a recipe that 0.1.0 did not know, with the values that mean what it did.
-_LATER: dict[str, tuple[str | None, ...]] = {"sample": (None,), "orientation": (None, NO_ORIENTATION)}
+_LATER: dict[str, tuple[str | None, ...]] = {
+    "sample": (None,),
+    "orientation": (None, NO_ORIENTATION),
+    "model_score": (None,),
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,9 @@ class Recipe:
     """What decides the numbers in a store.
 
     ``sample`` says how the samples of a ``limit`` were chosen (None: all of them, or the first ones, as 0.1.0
-    did), ``orientation`` whether pictures were turned as their EXIF orientation says.
+    did), ``orientation`` whether pictures were turned as their EXIF orientation says. ``layer`` is the head's
+    name, or of several layers the text of their rows (`LayerRows`); ``model_score`` is the score that changed
+    the model's inputs or computed from them, with its options (None: features of inputs as they are).
     """
 
     model: str
@@ -49,6 +56,7 @@ class Recipe:
     autocast: bool = False
     sample: str | None = None
     orientation: str | None = None
+    model_score: str | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -60,6 +68,11 @@ class Recipe:
         known = {name: value for name, value in parts.items() if value not in _LATER.get(name, ())}
         canonical = json.dumps(known, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    @property
+    def rows(self) -> LayerRows | None:
+        """Which columns are whose, of several layers; None where there is one."""
+        return LayerRows.parse(self.layer)
 
     def differences(self, other: Recipe) -> str:
         """What separates two recipes, in words: ``dtype float16, not float32``."""
@@ -167,6 +180,11 @@ def _checksum(content: Mapping[str, JsonValue]) -> str:
 def _said(name: str, value: object) -> str:
     """A part of a recipe in words: digests by their beginning, the rest in full."""
     if value is None and name in _LATER:
-        return {"sample": "the first ones", "orientation": "as stored"}[name]
+        words = {
+            "sample": "the first ones",
+            "orientation": "as stored",
+            "model_score": "of inputs as they are",
+        }
+        return words[name]
     text = str(value)
     return f"{text[:12]}…" if len(text) == 64 else text

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..data.sampling import SEED
+from .asking import AsksModel
 from .run_log import RunLog
 from .writer import SHARD_ROWS
 
@@ -39,10 +40,12 @@ class ExtractionSettings:
 
     ``kind`` says what the data is where its path does not show it; ``part`` is one of several equal runs of
     samples (``"2/8"``), ``limit`` keeps a sample of so many, in which every class has its share and which the
-    ``seed`` decides. ``layer`` names the head where it cannot be found by itself; ``dtype`` is ``float32`` or
-    ``float16``. ``headless`` takes the output of a model, an encoder, for the features; what looks like
-    logits then only with ``force``. ``repair`` also extracts again every shard of the store that is damaged;
-    ``verify`` reads every picture to know whether it changed, instead of asking the file system.
+    ``seed`` decides. ``layer`` names the head where it cannot be found by itself, or several layers with
+    commas between, of which rows are made (`LayerRows`); ``score`` is a detector that asks more of the model
+    than features (`asking`). ``headless`` takes the output of a model, an encoder, for the features; what
+    looks like logits then only with ``force``. ``dtype`` is ``float32`` or ``float16``. ``repair`` also
+    extracts again every shard of the store that is damaged; ``verify`` reads every picture to know whether it
+    changed, instead of asking the file system.
     """
 
     kind: str | None = None
@@ -52,6 +55,7 @@ class ExtractionSettings:
     layer: str | None = None
     headless: bool = False
     force: bool = False
+    score: AsksModel | None = None
     dtype: str = "float32"
     shard_rows: int = SHARD_ROWS
     repair: bool = False

@@ -9,6 +9,7 @@ import torch
 
 from ..core.errors import InputError, TheodoliteWarning
 from ..models.identity import without_code
+from .asking import inputs_of
 from .manifest import EXIF
 from .store import FeatureStore
 
@@ -23,6 +24,11 @@ def require_same_model(one: FeatureStore, other: FeatureStore, *, accept_code_ch
         raise InputError(
             f"{one.path} and {other.path} are of different models or preprocessing: {a.model} and {b.model}. "
             f"Extract both with the same one"
+        )
+    if a.model_score != b.model_score:
+        raise InputError(
+            f"{one.path} holds features of {inputs_of(a.model_score)}, {other.path} of "
+            f"{inputs_of(b.model_score)}: they do not compare. Extract both in the same way"
         )
     if a.preprocess != b.preprocess and not accept_code_change:
         raise InputError(

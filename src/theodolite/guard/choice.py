@@ -9,9 +9,6 @@ from ..detectors import RECOMMENDED, Detector, detector_record, list_detectors
 from ..detectors.spec import parse_spec
 from ..reference.head import Head
 
-# They look at the rows of a head, though not at logits.
-_READ_HEADS = ("mcm", "dice", "residual")
-
 
 def choose_detector(detector: Detector | str | None, shaping: str | None = None) -> Detector:
     """A detector at hand, or a new one by its text: ``"energy"``, ``"knn?k=50+react:90"``.
@@ -24,10 +21,10 @@ def choose_detector(detector: Detector | str | None, shaping: str | None = None)
         return detector
     if not isinstance(detector, str | None):
         raise InputError(f"detector must be a Detector or its name, got {type(detector).__name__}")
-    spec = parse_spec(detector or RECOMMENDED)
+    spec = parse_spec(detector or RECOMMENDED, model=True)
     if shaping is not None and spec.shaping is not None:
         raise InputError(f"{detector} names a shaping already: leave --shaping out")
-    # Options stay as published: that a guard leaves its inputs alone does not make another score of it.
+    # Options as published: whether inputs can be changed shows with the features, see `shown`.
     return replace(spec, settings={}, shaping=shaping or spec.shaping).build()
 
 
@@ -36,18 +33,8 @@ def require_head(detector: Detector, head: Head | None) -> None:
     if head is not None or not detector.uses_logits:
         return
     scores = (detector_record(name) for name in list_detectors())
-    without = [one.name for one in scores if not one.detector.uses_logits and one.name not in _READ_HEADS]
+    without = [one.name for one in scores if not one.detector.uses_logits and not one.detector.reads_head]
     raise InputError(
         f"{detector.record.title} needs a head, the classifier's last layer: pass head=Head(weight, bias) "
         f"(--head head.safetensors), or choose a score that needs none: {', '.join(without)}"
-    )
-
-
-def nudge_note(detector: Detector) -> str | None:
-    """What is to be said of a score that changes the model's inputs: a guard leaves them as they are."""
-    if type(detector).prepare is Detector.prepare:
-        return None
-    return (
-        f"a guard works from the features of unchanged inputs; the nudge {detector.record.title} "
-        f"gives them is left out, when calibrating as when scoring"
     )

@@ -20,6 +20,7 @@ from ..detectors import Detector
 from ..detectors._banked import Banked
 from ..detectors._fitting import looks_of, views_of
 from ..detectors.shaping import Learner
+from ..features.asking import inputs_of
 from ..features.folders import HOLDS_PICTURES
 from ..features.runs import RowRuns
 from ..features.settings import ExtractionSettings, Watch
@@ -35,6 +36,7 @@ from .guard import CALIBRATION_SHARE
 from .holdout import check_share, in_share
 from .part import Part, held_out_bank, kept_share, looked_at_bank
 from .part_source import Lot, PartSource, require_complete, require_one_source
+from .shown import asking, require_several, shown_of, suited
 
 
 class Allowed(TypedDict, total=False):
@@ -70,6 +72,7 @@ def collect(
     _require_own_banks(asked)
     named = DataPaths.of(data, None, settings)
     settings = settings or ExtractionSettings()
+    settings = replace(settings, score=_one_score(asked))
     part = None if settings.part is None else PartOf.parse(settings.part)
     cut = _cuts_rows(named)
     known = open_known(
@@ -81,7 +84,9 @@ def collect(
         head=allowed.get("head"),
         accept_code_change=allowed.get("accept_code_change", False),
     )
+    asked = [suited(detector, shown_of(known.fit)) for detector in asked]
     for detector in asked:
+        require_several(detector)
         require_head(detector, known.fit.head)
     runs = [part.run(len(one)) if part and cut else range(len(one)) for one in known.fit.parts]
     whole = sum(map(len, known.fit.parts)) if cut else _pictures(named, settings)
@@ -238,6 +243,14 @@ def _contents(data: RowRuns) -> Seen | None:
             return None
         seen.add(contents)
     return seen
+
+
+def _one_score(detectors: Sequence[Detector]) -> Detector | None:
+    """The score that says what the model is shown; refused if they differ in it."""
+    if len({detector.model_score for detector in detectors}) > 1:
+        names = ", ".join(inputs_of(detector.model_score) for detector in detectors)
+        raise InputError(f"the scores need features of different inputs ({names}): collect them apart")
+    return asking(detectors[0])
 
 
 def _require_own_banks(detectors: Iterable[Detector]) -> None:

@@ -76,6 +76,8 @@ class Explainer:
         guard.calibration.require_rate(self.rate)
         self._standards: dict[int, Standard] = {}
         self._given: IdBank | None = None
+        if bank is not None and guard.detector.of_layers:
+            raise InputError("bank is for guards of one layer, and this one looks at several: leave it out")
         if bank is not None:
             accept = guard.accept_code_change
             self._given = open_bank(bank, guard.width, guard.provenance, guard.origin, accept=accept)
@@ -95,6 +97,17 @@ class Explainer:
         """
         features = self.guard._features(inputs, finite=False)
         shown = not isinstance(inputs, Tensor | np.ndarray) or inputs.ndim != 2
+        return self.of_features(features, names=names, pictures=pictures, shown=shown)
+
+    def of_features(
+        self,
+        features: Tensor,
+        *,
+        names: Sequence[str] | None = None,
+        pictures: Sequence[str | None] | None = None,
+        shown: bool = False,
+    ) -> list[Explanation]:
+        """The same for features that the guard's own model gave, of pictures that are ``shown`` or not."""
         called = [f"#{row}" for row in range(len(features))] if names is None else list(names)
         files = [None] * len(features) if pictures is None else list(pictures)
         for name, given in (("names", called), ("pictures", files)):
@@ -119,7 +132,7 @@ class Explainer:
             picture=None,
             verdict=UNSCORABLE,
             in_words=f"no verdict: {_UNSCORABLE}",
-            score_title=self.guard.detector.record.title,
+            score_title=self.guard.title,
             score=None,
             p_value=None,
             false_alarm_rate=self.rate,
@@ -268,7 +281,7 @@ class Explainer:
             )
         if place is not None and self._angle_note is not None:
             notes.append(self._angle_note)
-        if near is None:
+        if near is None and not guard.detector.of_layers:
             notes.append(
                 "the features are all zero and point nowhere: nothing is near them"
                 if self._given is not None or own_bank(guard.detector) is not None

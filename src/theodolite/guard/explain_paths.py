@@ -63,7 +63,7 @@ def _of_path(
         if features is not None and places:
             called = [names[place] for place in places]
             pictures = [picture_at(folder, name) if has_pictures else None for name in called]
-            yield from explainer(features[places], names=called, pictures=pictures)
+            yield from explainer.of_features(features[places], names=called, pictures=pictures)
         if wanted is not None and start > max(wanted):
             return
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -27,6 +28,7 @@ from .origin import require_array, require_like_origin
 from .part import HELD_OUT_ROWS, Part
 from .part_source import require_complete
 from .provenance import require_store
+from .shown import Shown, asking, require_several, suited
 
 
 class PartsAllowed(TypedDict, total=False):
@@ -71,6 +73,8 @@ def fit_parts(
     _require_held_out(whole, own_share)
     chosen = _chosen(detector, whole)
     chosen.fit(whole.reference(chosen))
+    if calibration is not None:
+        allowed["settings"] = replace(allowed.get("settings") or ExtractionSettings(), score=asking(chosen))
     data = whole.calibration() if calibration is None else _opened(calibration, model, whole, allowed)
     agreed = agreed_labels(whole.head, *whole.labelled_rows(), force=allowed.get("force", False))
     per_class = allowed.get("per_class", False)
@@ -103,7 +107,10 @@ def _chosen(detector: Detector | str | None, whole: Part) -> Detector:
                 f"the parts were collected for {names}: say which to fit, --detector (detector=)"
             )
         return copy.deepcopy(whole.detectors[0])
-    chosen = copy.deepcopy(choose_detector(detector))
+    source = whole.source.provenance or whole.source.origin
+    shown = Shown() if source is None else Shown(source.model_score)
+    chosen = suited(copy.deepcopy(choose_detector(detector)), shown)
+    require_several(chosen)
     shaping = chosen.shaping
     if shaping is not None and not shaping.ready:
         known = [one.shaping for one in whole.detectors if one.shaping is not None]
@@ -149,7 +156,7 @@ def _opened(
         if model is not None:
             raise InputError(f"--model is for images, but {path} holds features: leave it out")
         array = open_array(path)
-        require_array(array, width, provenance)
+        require_array(array, width, provenance, whole.source.origin)
         return ArrayParts([array], whole.head)
     store = open_features(
         path,

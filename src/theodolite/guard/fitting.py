@@ -7,7 +7,7 @@ fitted.guard.save("guard.safetensors")
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -18,6 +18,7 @@ from ..detectors import Detector
 from ..evaluation.agreement import Agreement, agreement
 from ..features.cached import open_features, require_data
 from ..features.importing import IMPORTED
+from ..features.layer_rows import layer_names
 from ..features.settings import ExtractionSettings, Watch
 from ..features.store import FeatureStore, StoreParts, is_store
 from ..features.store_checks import require_labels, require_same_classes, require_same_model
@@ -37,6 +38,7 @@ from .guard import CALIBRATION_SHARE, Guard
 from .holdout import check_share
 from .origin import Origin
 from .provenance import Provenance
+from .shown import asking, note_on, require_for_layers
 
 
 class Allowed(TypedDict, total=False):
@@ -94,11 +96,13 @@ def fit_guard(
     check_share(calibration_share)
     chosen = choose_detector(detector)
     named = DataPaths.of(data, calibration, settings)
+    if settings is not None and len(layer_names(settings.layer)) > 1:
+        require_for_layers(chosen)  # before any picture is read
     known = open_known(
         named,
         model,
         weights=weights,
-        settings=settings,
+        settings=replace(settings or ExtractionSettings(), score=asking(chosen)),
         progress=progress,
         head=allowed.get("head"),
         accept_code_change=allowed.get("accept_code_change", False),
@@ -198,4 +202,5 @@ def notes_on(guard: Guard, agreed: Agreement | None) -> tuple[str, ...]:
     detector, head = guard.detector, guard.detector.head
     caution = None if head is None else type(detector).caution(detector.options(), head.classes)
     problem = None if agreed is None else agreed.problem
-    return tuple(note for note in (problem, caution) if note is not None)
+    told = (problem, caution, note_on(detector, guard.model_score))
+    return tuple(note for note in told if note is not None)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ..core.arrays import ArrayLike
 from ..core.errors import CalibrationWarning, FormatError, InputError
 from ..core.files import undamaged
-from ..detectors import Detector
+from ..detectors import Detector, create
 from ..detectors._storage import PackedDetector
 from ..features.checked import checked_capture
 from ..features.encoder import OUTPUT
@@ -45,6 +45,7 @@ from .origin import Origin, origin_of, require_one_model
 from .path_judge import PathJudge
 from .provenance import Provenance, load_trusted
 from .repeated import RowCheck
+from .shown import require_shown_alike, shown_of, suited
 from .state import description_bytes, restore
 from .storage import REMEDY, GuardParts, find, read_guard, write_guard
 
@@ -121,13 +122,18 @@ class Guard(PathJudge):
         The promise is about data like the calibration data: where the network was trained on the features'
         images, pass others as ``calibration``. ``per_class`` keeps the promise for every predicted class with
         100 calibration scores or more, or as many as it says; smaller ones are pooled, see `by_class`.
+        A score that changes the model's inputs (ODIN) does so where the features are of such inputs, those of
+        ``Capture(model, score=detector).over(loader)``; on others it takes its form on features (ε = 0).
+        Features of several layers are scored layer by layer, see `Layered`.
         ``description`` are further arguments of `Guard`: ``class_names``, ``false_alarm_rate``, ….
         """
         detector = copy.deepcopy(choose_detector(detector))
         head = Head.from_linear(head) if isinstance(head, nn.Linear) else copy.deepcopy(head)
         if isinstance(features, Reference):
             head = features.seen_through(head).head
+        detector = suited(detector, shown_of(features))
         require_head(detector, head)
+        require_shown_alike(features, calibration)
         fitted = require_unseen(detector, features, calibration)
         require_one_model(features, calibration)
         to_fit: ArrayLike | Batches | Reference = features
@@ -248,7 +254,9 @@ class Guard(PathJudge):
             if parts.provenance is None:
                 raise FormatError("the guard has neither a head nor a model to take it from")
             loaded = load_trusted(parts.provenance, model, weights, accept_code_change=accept_code_change)
-            head = checked_capture(loaded, parts.provenance.layer).head
+            asking = create(parts.detector.name, **parts.detector.options)
+            score = None if parts.provenance.model_score is None else asking
+            head = checked_capture(loaded, parts.provenance.layer, score=score).head
         with undamaged(source, REMEDY):
             guard = cls.of_own(
                 parts.detector.unpack(head=head),

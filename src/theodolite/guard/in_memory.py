@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..core.errors import InputError, TheodoliteWarning
 from ..features.agreement import agree_on_the_class, explain_head
+from ..features.capture import Capture
 from ..features.layers import Call
 from ..models import LoadedModel, load_model
 from ..models.identity import without_code
@@ -86,10 +87,11 @@ def as_named(model: nn.Module, preprocess: Preprocess | None, named: Named) -> L
     return replace(loaded, model=model)
 
 
-def provenance_of(loaded: LoadedModel, layer: str, named: Named) -> Provenance:
+def provenance_of(loaded: LoadedModel, capture: Capture, named: Named) -> Provenance:
     """What a file of the guard needs to say for a command to find its model."""
     file = None if named.weights is None else str(Path(named.weights).resolve())
-    return replace(Provenance.of_model(loaded, layer), weights_file=file)
+    known = Provenance.of_model(loaded, capture.layer)
+    return replace(known, weights_file=file, model_score=capture.model_score)
 
 
 def require_own_head(head: Head | None, features: Tensor, logits: Tensor) -> None:

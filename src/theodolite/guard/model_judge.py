@@ -16,6 +16,7 @@ from ..core.arrays import ArrayLike, as_float, as_tensor, like
 from ..core.errors import InputError
 from ..core.graphs import exporting, recording
 from ..detectors import Detector
+from ..features.asking import inputs_of
 from ..features.capture import Capture
 from ..features.encoder import OUTPUT, OutputCapture
 from ..models import LoadedModel
@@ -37,6 +38,7 @@ from .inputs import images_for, prepared
 from .judge import Judge
 from .origin import Origin
 from .provenance import Provenance, load_trusted, require_model
+from .shown import require_own_inputs, title_of
 from .verdicts import FLAG, RAISE, Verdicts, check_unscorable
 
 
@@ -66,6 +68,7 @@ class ModelJudge(Judge):
             raise InputError("class names are for a guard with a head: without one no class is predicted")
         if class_names is not None and head is not None and len(class_names) != head.classes:
             raise InputError(f"{len(class_names)} class names for a head of {head.classes} classes")
+        require_own_inputs(detector, provenance, origin)
         super().__init__(detector, calibration, head, false_alarm_rate)
         self.model = model
         self.loaded: LoadedModel | None = None
@@ -90,18 +93,34 @@ class ModelJudge(Judge):
 
         Rows of features with NaN or infinity are an error that names them; with ``unscorable="flag"`` they
         are flagged and marked as unscorable, and the others are judged as if they were alone.
+        A guard whose score changes the model's inputs takes no features: it could not know of which inputs.
         """
         check_unscorable(unscorable)
         check_rules(fdr, false_alarm_rate)
-        flag = unscorable == FLAG
-        features, logits = self._seen(inputs, finite=not flag)
-        columns = self.judge(features, false_alarm_rate, flag=flag, logits=logits)
+        features, logits = self._seen(inputs, finite=unscorable != FLAG)
+        template = inputs if isinstance(inputs, Tensor | np.ndarray) else features
+        return self.verdicts_of_own(
+            features, template, logits, rate=false_alarm_rate, fdr=fdr, unscorable=unscorable
+        )
+
+    def verdicts_of_own(
+        self,
+        features: Tensor,
+        template: ArrayLike | None = None,
+        logits: Tensor | None = None,
+        *,
+        rate: float | None = None,
+        fdr: float | None = None,
+        unscorable: str = RAISE,
+    ) -> Verdicts:
+        """Verdicts on features that the guard's own model gave, as its score asks for them."""
+        columns = self.judge(features, rate, flag=unscorable == FLAG, logits=logits)
         if fdr is not None:
             p_values = as_tensor(columns.p_value, "p_values")
             found = discoveries(p_values, fdr, self.calibration)
             columns = columns._replace(is_ood=torch.isnan(p_values) | found)
-        template = inputs if isinstance(inputs, Tensor | np.ndarray) else features
-        return Verdicts(*(like(as_tensor(column, "verdicts"), template) for column in columns))
+        given = features if template is None else template
+        return Verdicts(*(like(as_tensor(column, "verdicts"), given) for column in columns))
 
     def forward(self, inputs: Tensor, *, unscorable: str = RAISE) -> Verdicts:
         """`verdicts`; features may be recorded as a graph, in which unscorable rows are always flagged.
@@ -115,8 +134,26 @@ class ModelJudge(Judge):
                 f"inputs have {inputs.ndim} dimensions: a guard is traced, exported or compiled on features "
                 f"(N, {self.width}); record its model by itself"
             )
+        self._require_images()
         columns = self.graph(inputs)
         return cast(Verdicts, tuple(columns)) if exporting() else columns
+
+    @property
+    def model_score(self) -> str | None:
+        """What the score asks of the model, and was calibrated on; None: features of inputs as they are."""
+        return require_own_inputs(self.detector, self.provenance, self.origin)
+
+    @property
+    def title(self) -> str:
+        """The score by name, marked where it leaves out what it would ask of a model."""
+        return title_of(self.detector, self.model_score)
+
+    def _require_images(self) -> None:
+        if self.model_score is not None:
+            raise InputError(
+                f"inputs are features, and do not say of which inputs they are: the guard was calibrated on "
+                f"{inputs_of(self.model_score)}. Pass images, and attach(…) its model"
+            )
 
     def class_name(self, index: int) -> str:
         """The name of a class, or its number."""
@@ -157,7 +194,7 @@ class ModelJudge(Judge):
             seen = capture(_noise(loaded, known.input_shape))
             if not capture.headless:
                 self._checked_first(capture, *seen)
-            self.provenance = self.provenance or provenance_of(known, capture.layer, named)
+            self.provenance = self.provenance or provenance_of(known, capture, named)
             return self
         return self._take(
             loaded, None if preprocess is None else as_loaded(loaded, preprocess, self.provenance)
@@ -189,6 +226,7 @@ class ModelJudge(Judge):
         turn = self.provenance is not None and self.provenance.turns
         values = as_tensor(prepared(self.loaded, inputs, turn=turn) if pictures else inputs, "inputs")
         if values.ndim == 2:
+            self._require_images()
             return values, None
         model, images = images_for(self.model, values, self.width)
         capture = self._own_capture(model)
@@ -212,7 +250,8 @@ class ModelJudge(Judge):
         known = self.provenance or self.origin
         if known is not None and known.layer == OUTPUT:
             return OutputCapture(model, force=True)
-        return Capture(model, known.layer if known is not None else None)
+        score = None if self.model_score is None else self.detector
+        return Capture(model, known.layer if known is not None else None, score)
 
     def _checked_first(self, capture: Capture, features: Tensor, logits: Tensor) -> None:
         """Keep a capture whose first batch shows that it looks at the guard's own model."""

@@ -98,7 +98,7 @@ def open_bank(
                 f".safetensors): make one with theodolite extract"
             )
     if isinstance(bank, FeatureArray):
-        require_array(bank, width, provenance)
+        require_array(bank, width, provenance, origin)
         array = bank
         return IdBank(
             f"{len(array):,} samples of {array.path}",

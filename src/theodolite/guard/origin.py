@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..core.errors import InputError, TheodoliteWarning
 from ..features.arrays import FeatureArray
+from ..features.asking import inputs_of
 from ..features.capture import Capture, Captured
 from ..features.head_files import head_digest
 from ..features.importing import IMPORTED
@@ -29,7 +30,8 @@ IN_MEMORY = "features in memory"
 class Origin:
     """Where features come from. ``head`` and ``weights`` are digests, None where they are not known.
 
-    ``source`` names files, or the class of a model in memory, whose head is ``layer``.
+    ``source`` names files, or the class of a model in memory, whose head is ``layer``, or the rows of its
+    layers. ``model_score`` is as in `Provenance`.
     """
 
     source: str
@@ -38,6 +40,7 @@ class Origin:
     head: str | None = None
     weights: str | None = None
     layer: str | None = None
+    model_score: str | None = None
 
     @classmethod
     def of_arrays(cls, arrays: Sequence[FeatureArray], head: Head | None) -> Origin:
@@ -55,6 +58,7 @@ class Origin:
             head=head_digest(capture.head),
             weights=weights_digest(model),
             layer=capture.layer,
+            model_score=capture.model_score,
         )
 
     @classmethod
@@ -63,7 +67,8 @@ class Origin:
         recipe, head = store.manifest.recipe, _digest(store.head)
         if recipe.model == IMPORTED:
             return cls(store.manifest.source, store.width, recipe.dtype, head)
-        return cls(recipe.model, store.width, recipe.dtype, head, recipe.weights, recipe.layer)
+        known = head, recipe.weights, recipe.layer, recipe.model_score
+        return cls(recipe.model, store.width, recipe.dtype, *known)
 
 
 def origin_of(features: object, head: Head | None, width: int | None, model: nn.Module | None) -> Origin:
@@ -108,8 +113,17 @@ def require_weights(weights: str | None, model: nn.Module, what: str) -> None:
         )
 
 
-def require_array(array: FeatureArray, width: int | None, provenance: Provenance | None) -> None:
-    """Refuse features in a file that are wider or narrower than a guard's; whose they are, it cannot say."""
+def require_array(
+    array: FeatureArray, width: int | None, provenance: Provenance | None, origin: Origin | None = None
+) -> None:
+    """Refuse features in a file that are wider or narrower than a guard's, or any where it was calibrated on
+    changed inputs; whose they are, they cannot say."""
+    known = provenance or origin
+    if known is not None and known.model_score is not None:
+        raise InputError(
+            f"{array.path} holds features, and does not say of which inputs: the guard was calibrated on "
+            f"{inputs_of(known.model_score)}. Score the pictures themselves"
+        )
     if width is not None and array.width != width:
         raise InputError(
             f"{array.path} holds features of width {array.width}, but the guard was fitted on width {width}: "
@@ -131,6 +145,11 @@ def require_like_origin(origin: Origin | None, store: FeatureStore, width: int |
         raise InputError(
             f"{store.path} holds features of width {store.width}, but the guard was fitted on width {width}: "
             f"extract with the guard's model"
+        )
+    if origin is not None and origin.model_score != recipe.model_score:
+        raise InputError(
+            f"{store.path} holds features of {inputs_of(recipe.model_score)}, but the guard was calibrated "
+            f"on {inputs_of(origin.model_score)}: their scores do not compare"
         )
     if origin is not None and origin.weights not in (None, recipe.weights):
         raise InputError(

@@ -49,7 +49,7 @@ class PathJudge(ModelJudge):
         named = [paths] if isinstance(paths, str | Path) else paths
         finite = unscorable == RAISE
         reader = self.reader(model, weights, kind=kind, limit=limit, running=running, finite=finite)
-        judge = partial(self.verdicts, false_alarm_rate=false_alarm_rate, unscorable=unscorable)
+        judge = partial(self.verdicts_of_own, rate=false_alarm_rate, unscorable=unscorable)
         rows = reader.verdicts([str(path) for path in named], judge, self.class_name, progress)
         return rows if fdr is None else together(rows, fdr, self.calibration)
 
@@ -91,4 +91,5 @@ class PathJudge(ModelJudge):
         reader = PathReader(self.provenance, own, kind=kind, limit=limit, running=running, finite=finite)
         reader.knows(self.width, self.head, self.origin)
         reader.accept_code_change = self.accept_code_change
+        reader.score = None if self.model_score is None else self.detector
         return reader

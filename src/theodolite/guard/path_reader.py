@@ -17,6 +17,7 @@ from ..data.pictures import is_picture
 from ..data.sampling import check_limit, sample_of, sampled_rows
 from ..data.selection import files_of
 from ..features.arrays import FeatureArray, open_array
+from ..features.asking import AsksModel
 from ..features.checked import checked_capture
 from ..features.device import choose_device
 from ..features.extraction import stream
@@ -51,9 +52,11 @@ class PathReader:
     ``kind`` may say what the paths hold: ``"features"``, ``"pictures"``, or which kind of pictures.
     ``total`` counts the samples of the paths opened so far. Unless they must be ``finite``, features may hold
     NaN and infinity. Stores of a model whose code has changed are refused unless ``accept_code_change``.
+    ``score`` is the guard's, where it asks more of the model than the features of inputs as they are.
     """
 
     accept_code_change = False
+    score: AsksModel | None = None
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class PathReader:
         return self.kind is None and is_picture(Path(path))
 
     def _of_array(self, array: FeatureArray) -> Iterator[PathBatch]:
-        require_array(array, self._width, self.provenance)
+        require_array(array, self._width, self.provenance, self._origin)
         blocks = ((names, features) for features, _, names in array.blocks())
         yield from self._of_rows(blocks, len(array))
 
@@ -176,7 +179,8 @@ class PathReader:
             self.log.lap("listing")
             loaded, known = self.model(), self.provenance or self._origin
             layer = None if known is None else known.layer
-            capture = checked_capture(loaded, layer, choose_device(self.running.device))
+            device = choose_device(self.running.device)
+            capture = checked_capture(loaded, layer, device, self.score)
             if not capture.headless:
                 require_like_head(self._head, capture.head, loaded.spec)
             self._known = loaded, Forward(capture, self.running, samples=samples)

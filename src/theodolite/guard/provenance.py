@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import InputError
+from ..features.asking import inputs_of
 from ..features.manifest import EXIF
 from ..features.store import FeatureStore
 from ..features.store_checks import require_same_turn
@@ -25,7 +26,9 @@ class Provenance:
     """The model whose features a guard was fitted on.
 
     ``orientation`` is ``exif`` if the pictures were turned as their EXIF orientation says; None if they were
-    taken as stored, as version 0.1.0 did, or if that is not known.
+    taken as stored, as version 0.1.0 did, or if that is not known. ``layer`` is the head's name, or of
+    several layers the text of their rows; ``model_score`` is what a score asked of the model beside features,
+    None where they are those of inputs as they are.
     """
 
     model: str
@@ -34,6 +37,7 @@ class Provenance:
     layer: str
     weights_file: str | None = None
     orientation: str | None = None
+    model_score: str | None = None
 
     @classmethod
     def of_store(cls, store: FeatureStore, weights: str | Path | None = None) -> Provenance:
@@ -41,7 +45,8 @@ class Provenance:
         recipe = store.manifest.recipe
         file = store.manifest.weights_file if weights is None else str(Path(weights).resolve())
         turned = None if recipe.orientation is None else EXIF
-        return cls(recipe.model, recipe.weights, recipe.preprocess, recipe.layer, file, turned)
+        named = recipe.model, recipe.weights, recipe.preprocess, recipe.layer
+        return cls(*named, file, turned, recipe.model_score)
 
     @classmethod
     def of_model(cls, loaded: LoadedModel, layer: str, *, orientation: str | None = None) -> Provenance:
@@ -136,6 +141,12 @@ def require_store(
             f"{store.path} holds features of {recipe.model} ({recipe.layer}) with other weights, layer "
             f"or preprocessing than the guard's {provenance.model} ({provenance.layer}). Remedy: extract "
             f"with the guard's model"
+        )
+    if recipe.model_score != provenance.model_score:
+        raise InputError(
+            f"{store.path} holds features of {inputs_of(recipe.model_score)}, but the guard was calibrated "
+            f"on {inputs_of(provenance.model_score)}: their scores do not compare. Remedy: score the "
+            f"pictures, or fit again"
         )
     if recipe.preprocess != provenance.preprocess and not accept_code_change:
         raise InputError(

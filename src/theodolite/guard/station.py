@@ -55,6 +55,11 @@ def station_of(detector: Detector, head: Head, bank_mean: Callable[[], Tensor] |
     """The station of a fitted detector; ``bank_mean`` gives that of ID features ``of`` which were given."""
     if isinstance(detector, ORA):
         return _of_ora(detector, head)
+    if detector.of_layers:
+        missing = (
+            "the score looks at several layers, whose features lie in no one plane: the triangle is left out"
+        )
+        return Station(Boundaries(head), None, EUCLIDEAN, None, missing=missing)
     mean, metric = _own_mean(detector), getattr(detector, "_metric", None)
     words = ID_MEAN
     if mean is None and bank_mean is not None:

@@ -88,15 +88,23 @@ def describe(parts: GuardParts) -> JsonObject:
         "provenance": _of_provenance(parts.provenance),
         "false_alarm_rate": parts.false_alarm_rate,
         "class_names": parts.class_names,
-        **{name: to_plain(value) for name, value in more.items() if value},
+        **{name: _known(value) for name, value in more.items() if value},
     }
 
 
 def _of_provenance(provenance: Provenance | None) -> JsonValue:
     """As a guard of 0.1.0 has it where nothing is known of the orientation."""
-    said = to_plain(provenance)
+    said = _known(provenance)
     if isinstance(said, dict) and said["orientation"] is None:
         del said["orientation"]
+    return said
+
+
+def _known(value: object) -> JsonValue:
+    """A record as before there were scores that ask more of a model, where the guard's does not."""
+    said = to_plain(value)
+    if isinstance(said, dict) and said.get("model_score", "") is None:
+        del said["model_score"]
     return said
 
 

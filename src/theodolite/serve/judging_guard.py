@@ -8,6 +8,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
+from ..core.errors import InputError
 from ..data.orientation import orientation, upright
 from ..data.sample import plain
 from ..features.device import choose_device
@@ -30,6 +31,11 @@ class JudgingGuard(OfGuard):
         device: str = "cpu",
     ) -> None:
         super().__init__(guard)
+        if guard.model_score is not None and guard.loaded is None and guard.provenance is None:
+            raise InputError(
+                f"{guard.title} judges images only, and the guard does not say how its model is loaded: "
+                f"attach(model, spec='python:my_module:factory') and save it again"
+            )
         self.guard = guard
         self._named = model, weights
         self._device = choose_device(device)
@@ -38,12 +44,13 @@ class JudgingGuard(OfGuard):
 
     @property
     def title(self) -> str:
-        score, known = self.guard.detector.record.title, self.guard.provenance
+        score, known = self.guard.title, self.guard.provenance
         return score if known is None else f"{score} on {known.model}"
 
     @property
     def takes_features(self) -> bool:
-        return True
+        """Not where the score asks the model for more: features do not say of which inputs they are."""
+        return self.guard.model_score is None
 
     @property
     def takes_pictures(self) -> bool:
@@ -57,7 +64,8 @@ class JudgingGuard(OfGuard):
             self.guard.to(self._device)
             noise = torch.rand(2, *self._loaded.input_shape, generator=torch.Generator().manual_seed(0))
             self.judge(noise, explain=False)
-        self.judge(torch.ones(1, self.width), explain=True)
+        if self.takes_features:
+            self.judge(torch.ones(1, self.width), explain=True)
 
     def prepare(self, picture: Image) -> Prepared:
         """As `theodolite score` prepares it, to the bit."""
@@ -75,7 +83,7 @@ class JudgingGuard(OfGuard):
             if not explain:
                 return rows_of(guard.verdicts(rows, unscorable=FLAG), [None] * len(rows))
             features = guard._features(rows, finite=False)
-            verdicts = guard.verdicts(features, unscorable=FLAG)
+            verdicts = guard.verdicts_of_own(features, unscorable=FLAG)
             if self._explainer is None:  # the table of boundaries is made in `warm`, by the first that asks
                 self._explainer = Explainer(guard)
-            return rows_of(verdicts, [sides_of(one) for one in self._explainer(features)])
+            return rows_of(verdicts, [sides_of(one) for one in self._explainer.of_features(features)])

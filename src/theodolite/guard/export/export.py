@@ -18,7 +18,7 @@ from ...core.errors import ExportError, InputError, TheodoliteError
 from ...core.files import write_bytes, write_json
 from ...core.plain import to_plain
 from ...detectors._storage import PackedDetector
-from ...features.capture import untouched
+from ...features.listening import untouched
 from ..model_judge import ModelJudge
 from .compare import Comparison, Runner
 from .onnx_file import OnnxRunner, onnx_bytes, plain_session, require_onnx, translated
@@ -49,6 +49,11 @@ def export_guard(guard: ModelJudge, path: str | Path, **options: Unpack[ExportOp
     place = Path(path)
     onnx = _is_onnx(place)
     require_small_bank(guard)
+    if guard.model_score is not None:
+        raise ExportError(
+            f"{guard.title} asks the model for more than its features ({guard.model_score}), and a graph has "
+            "no backward pass: the guard can be used with PyTorch only"
+        )
     subject = subject_of(guard, **options)
     record = _record(guard, subject, OPSET if onnx else None)
     encode = _encoder(guard, subject, onnx=onnx)
@@ -72,7 +77,7 @@ def export_guard(guard: ModelJudge, path: str | Path, **options: Unpack[ExportOp
 def require_small_bank(guard: ModelJudge) -> None:
     """Refuse neighbours among more rows than a graph should be asked to compare with."""
     for name, buffer in guard.detector.named_buffers():
-        if name == "bank" and buffer.numel() > BANK_ENTRIES:
+        if name.rpartition(".")[2] == "bank" and buffer.numel() > BANK_ENTRIES:
             rows = math.prod(buffer.shape[:-1])
             raise ExportError(
                 f"the bank of {guard.detector.record.title} has {rows:,} rows of width "
@@ -138,7 +143,7 @@ def _record(guard: ModelJudge, subject: Subject, opset: int | None) -> ExportRec
         shape=subject.shape,
         outputs=subject.graph.outputs,
         score=packed.name,
-        title=guard.detector.record.title,
+        title=guard.title,
         options=packed.options,
         width=guard.width,
         class_names=guard.class_names,

@@ -1,0 +1,206 @@
+"""Layered: one score on every layer of a network, combined into one.
+
+    sum            s(z) = Σ_l s_l(z_l)
+    standardised   s(z) = 1/L · Σ_l (s_l(z_l) − m_l) / σ_l
+    p-values       s(z) = 1/L · Σ_l (1 + #{i : s_l(x_i) ≤ s_l(z_l)}) / (n + 1)
+
+What is strange shows early in the network or late, depending on what it is. Layers have scales of their own:
+m_l and σ_l are mean and deviation, and x_1 … x_n the sorted scores, of ID samples that the layer's score was
+not fitted on. A fifth of the data to fit on is kept for it, chosen by a hash of the samples' ids; a guard is
+calibrated afterwards, on other data.
+
+Layers before the last have no head, so that only scores that need none can look at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from ..core.arrays import ArrayLike
+from ..core.errors import InputError
+from ..core.graphs import recording
+from ..reference.bank import sample_keys
+from ..reference.head import Head
+from ..reference.reference import Batch, Batches, Reference, batches
+from ..reference.statistics import Needs
+from ._base import Detector
+from ._layers import MultiLayer
+from ._registry import detector_record, list_detectors, register
+from .spec import parse_spec
+
+COMBINATIONS = ("sum", "standardised", "p-values")
+# Of the data to fit on, the share that puts the layers on one scale; not the seed of any other choice.
+SCALE_SHARE, _SEED = 0.2, 0x5EED_5CA1E
+_KEYS = 2**63
+# Scores that say nothing but the order of so few samples are no scale.
+_FEWEST = 10
+
+
+@register(
+    "layered",
+    title="Layered",
+    paper="one score on every layer, combined as in guard.Ensemble",
+    year=2026,
+    formula="1/L · Σ_l (s_l(z_l) − m_l)/σ_l",
+)
+class Layered(MultiLayer):
+    """detector: the score of every layer, with its options: ``knn?k=20``. layers: as in `MultiLayer`.
+
+    combine: ``"standardised"``, ``"p-values"``, or the plain ``"sum"`` of scores that have one scale.
+    """
+
+    uses_logits = False
+    scale: Tensor
+    known: Tensor
+
+    def __init__(self, *, detector: str = "knn", layers: str = "", combine: str = COMBINATIONS[1]) -> None:
+        super().__init__(layers=layers)
+        if combine not in COMBINATIONS:
+            raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}, got {combine!r}")
+        self.detector = detector
+        self.combine = combine
+        count = 0 if self.layer_rows is None else len(self.layer_rows.names)
+        self.members = nn.ModuleList([_member(detector) for _ in range(max(1, count))])
+        self.bank_seed = self._of_layers()[0].bank_seed
+
+    def _of_layers(self) -> list[Detector]:
+        return [member for member in self.members if isinstance(member, Detector)]
+
+    def _named(self) -> dict[str, Detector]:
+        return dict(zip(self._rows().names, self._of_layers(), strict=True))
+
+    def fit(
+        self,
+        features: ArrayLike | Batches | Reference | None = None,
+        labels: ArrayLike | None = None,
+        *,
+        head: Head | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Layered:
+        """Fit every layer's score on four fifths of the rows, and put them on one scale on the others."""
+        if features is None or isinstance(features, Reference | Iterator):
+            self._refuse_once()
+        if self.combine == "sum":
+            return super().fit(features, labels, head=head, ids=ids)
+        fresh = type(self)(detector=self.detector, layers=self.layers, combine="sum")
+        fresh.fit(_Kept(features, labels, ids, head, scale=False), head=head)
+        scale = self._scale_of(fresh._scores_by_layer(_Kept(features, labels, ids, head, scale=True)))
+        # The scale belongs to what was fitted now: both, or neither.
+        self.members, self.head, self.width = fresh.members, fresh.head, fresh.width
+        self.register_buffer("known" if self.combine == "p-values" else "scale", scale)
+        return self
+
+    def _scale_of(self, found: Mapping[str, Tensor]) -> Tensor:
+        names = [name for name, scores in found.items() if not bool(scores.std() > 0)]
+        if names:
+            raise InputError(
+                f"{self._name}: the scores of {self.detector} on layer {names[0]!r} are all equal, so that "
+                f"it tells nothing apart: leave the layer out"
+            )
+        every = torch.stack([scores.sort().values for scores in found.values()])
+        return every if self.combine == "p-values" else torch.stack([every.mean(dim=1), every.std(dim=1)], 1)
+
+    def _scores_by_layer(self, data: _Kept) -> dict[str, Tensor]:
+        rows, found = self._rows(), dict[str, list[Tensor]]()
+        for batch, _, _ in data:
+            for name, part in rows.split(batch).items():
+                scores = self._named()[name].score(part)
+                found.setdefault(name, []).append(scores.cpu().double())
+        count = sum(map(len, next(iter(found.values()), [])))
+        if count < _FEWEST:
+            raise InputError(
+                f"{self._name} keeps a fifth of the samples to put the layers on one scale, and {count} are "
+                f"too few: pass more data, or combine='sum'"
+            )
+        return {name: torch.cat(parts) for name, parts in found.items()}
+
+    # ------------------------------------------------------------------ one layer's part
+
+    def _needs_of(self, layer: str) -> Needs:
+        return self._named()[layer].needs
+
+    def _seen_of(self, layer: str, rows: Tensor) -> Tensor:
+        return self._named()[layer]._shape(rows)
+
+    def _fit_layers(self, references: Mapping[str, Reference]) -> None:
+        for name, member in self._named().items():
+            member._adopt(Reference(None, references[name].statistics, member.view_key))
+
+    def _build(self) -> None:
+        rows = self._rows()
+        for member, width in zip(self._of_layers(), rows.widths, strict=True):
+            member.width = width
+            member._build()
+
+    def _score_layers(self, layers: Mapping[str, Tensor], logits: Tensor) -> Tensor:  # noqa: ARG002
+        named = self._named()
+        scores = torch.stack([_scores(named[name], rows).double() for name, rows in layers.items()])
+        if self.combine == "standardised":
+            scale = self.scale.to(scores.device)
+            scores = (scores - scale[:, :1]) / scale[:, 1:]
+        elif self.combine == "p-values":
+            known = self.known.to(scores.device)
+            below = torch.searchsorted(known, scores.contiguous(), right=True)
+            p_values = (1 + below.double()) / (known.shape[1] + 1)
+            scores = torch.where(torch.isfinite(scores), p_values, torch.nan)
+        combined = scores.sum(dim=0) if self.combine == "sum" else scores.mean(dim=0)
+        return combined.to(next(iter(layers.values())).dtype)
+
+
+class _Kept:
+    """The share of the batches that is fitted on, or the one that the scale is taken from."""
+
+    def __init__(
+        self,
+        features: ArrayLike | Batches,
+        labels: ArrayLike | None,
+        ids: ArrayLike | None,
+        head: Head | None,
+        *,
+        scale: bool,
+    ) -> None:
+        self._data = features, labels, ids, head
+        self._scale = scale
+
+    def __iter__(self) -> Iterator[Batch]:
+        count = 0
+        for rows, labels, ids in batches(*self._data):
+            numbers = torch.arange(count, count + len(rows)) if ids is None else ids
+            count += len(rows)
+            chosen = in_scale(numbers) == self._scale
+            if bool(chosen.any()):
+                yield rows[chosen], None if labels is None else labels[chosen], numbers[chosen]
+
+
+def in_scale(ids: Tensor) -> Tensor:
+    """True for the samples that the layers' scales are taken from."""
+    return sample_keys(ids, _SEED) < int(SCALE_SHARE * _KEYS)
+
+
+def _scores(member: Detector, rows: Tensor) -> Tensor:
+    return member._recorded(rows, None) if recording() else member._scores(rows, None, refuse=False)
+
+
+def _member(text: str) -> Detector:
+    """The score of one layer; refused where it needs what a layer has not."""
+    spec = parse_spec(text)
+    detector = spec.build()
+    problem = None
+    if detector.of_layers:
+        problem = "scores several layers by itself"
+    elif detector.model_score is not None or spec.record.on_features.options:
+        problem = "changes the model's inputs"
+    elif detector.uses_logits or detector.reads_head:
+        records = [detector_record(name) for name in list_detectors()]
+        able = [one.name for one in records if not (one.detector.uses_logits or one.detector.reads_head)]
+        problem = f"needs a head, which only the last layer has. Scores without: {', '.join(able)}"
+    elif detector.shaping is not None:
+        problem = "is shaped, and shapings are for the features in front of the head"
+    elif getattr(detector, "store", None) is not None:
+        problem = "keeps its bank in a feature store, which is of whole rows"
+    if problem is not None:
+        raise InputError(f"{text} cannot score every layer: {spec.record.title} {problem}")
+    return detector
