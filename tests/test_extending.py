@@ -101,7 +101,7 @@ register_protocol(on_dataset("bytes", "Bytes against dark bytes", "bytes", {"dar
 
 
 @paper_figure("fig:mine", "A figure of mine", Need("train.raw8"))
-def mine(context: Context) -> dict[str, Figure]:
+def mine(context: Context, subjects: object) -> dict[str, Figure]:
     figure = Figure()
     figure.subplots().hist(np.fromfile(context.root / "train.raw8", dtype=np.uint8))
     return {"figure-mine": figure}
@@ -192,7 +192,7 @@ def test_scores_of_layers_and_of_the_model_itself(place: Path) -> None:
         run(place, "score", f"{name}.safetensors", "dark.raw8", "-o", f"{name}.csv", *few)
     shown = run(
         place, "bench", "bytes", *model, "--root", ".", "--cache", "cache", "-o", "views", *few,
-        "--detector", "spread", "--detector", "steep", "--layer", "stem", "--layer", "block",
+        "--detector", "spread", "--detector", "steep", "--layer", "stem", "--layer", "block", "--force",
     )  # fmt: skip
     assert "left out" not in shown
     assert "Spread" in shown

@@ -336,7 +336,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_measured_rows_stand_among_the_published_ones(whole: Path, tmp_path: Path) -> None:
     done = run("bench", f"features:{whole}", "--detector", "msp", "--detector", "energy",
-               "-o", tmp_path, "--cache", tmp_path / "cache", env={"COLUMNS": "250"})  # fmt: skip
+               "-o", tmp_path, "--cache", tmp_path / "cache", "--force", env={"COLUMNS": "250"})  # fmt: skip
     assert done.code == 0, done.err
     result = result_in(tmp_path)
     assert result.subjects["my-resnet18"].board == "cifar10"
@@ -376,11 +376,11 @@ def test_figures_that_do_not_compare_are_not_placed(whole: Path, tmp_path: Path)
         )
     ):
         folder = make_features(tmp_path / str(place), counts | change, {"protocol": about}, classes)
-        result = run_bench([from_folder(folder)], parse_specs(["msp"]), title="t", command="c")
+        result = run_bench([from_folder(folder)], parse_specs(["msp"]), title="t", command="c", force=True)
         assert result.subjects[str(place)].board is None, (change, about)
     subject = from_folder(whole, full_spectrum=True)
     assert len(subject.test) == 19_000
-    result = run_bench([subject], parse_specs(["msp"]), title="t", command="c")
+    result = run_bench([subject], parse_specs(["msp"]), title="t", command="c", force=True)
     assert result.subjects["my-resnet18"].board is None, "the leaderboard has no full-spectrum CIFAR-10"
 
 

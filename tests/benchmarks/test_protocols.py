@@ -136,7 +136,7 @@ def test_own_protocols_need_other_data_to_fit_on(tmp_path: Path) -> None:
 
 def test_the_data_command_shows_what_is_wrong_and_fails_for_it(tmp_path: Path) -> None:
     write_digits(tmp_path, "fashion-mnist", 30)
-    out = run("data", "--root", tmp_path, env={"COLUMNS": "200"})
+    out = run("data", "--root", tmp_path, env={"COLUMNS": "300"})
     assert out.code == 1
     assert "30 samples, expected 10,000" in " ".join(out.out.split())
     assert "near-ood: needs imagenet (train) missing" in out.out

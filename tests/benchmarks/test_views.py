@@ -45,7 +45,7 @@ def run(place: Path, *detectors: str, layers: tuple[str, ...] = ()) -> RunResult
     protocol = own_protocol(
         test=str(place / "test"), fit=str(place / "fit"), ood={"dark": str(place / "dark")}
     )
-    settings = BenchSettings(cache=place / "cache", layers=layers)
+    settings = BenchSettings(cache=place / "cache", layers=layers, force=True)  # never trained
     return bench(protocol, [MODEL], detectors=detectors, settings=settings)
 
 
@@ -91,7 +91,7 @@ def test_scores_without_a_head_have_a_row_on_every_layer(place: Path) -> None:
     assert value(result, "KNN k=5 on layers") == pytest.approx(100 * auroc(known, strange), abs=0.2)
     assert list(result.detectors) == ["KNN k=5", "ORA", "KNN k=5 on layers"]
     # A folder of such rows scores layers, and refuses scores of one with the reason.
-    settings = BenchSettings(cache=place / "other")
+    settings = BenchSettings(cache=place / "other", force=True)
     both = bench(f"features:{folder}", detectors=["knn?k=5"], settings=settings)
     assert value(both, "KNN k=5 on layers") == value(result, "KNN k=5 on layers")
     assert "features of several layers (stem:6,block:10,fc:10), and it scores one" in both.left_out[0]
@@ -109,7 +109,7 @@ def test_a_score_is_never_worked_on_features_of_something_else(place: Path) -> N
     assert "name them with --layer" in result.refused["KNN on layers"]
     run(place, "odin")
     nudged = folder_with(place, "odin?noise=0.0014&temperature=1000.0")
-    mixed, settings = from_folder(nudged), BenchSettings(cache=place / "third")
+    mixed, settings = from_folder(nudged), BenchSettings(cache=place / "third", force=True)
     with pytest.raises(InputError, match="features of different inputs or layers"):
         Subject("mixed", mixed.head, sets[0], mixed.test, mixed.ood)
     with pytest.raises(InputError, match=r"no score could be computed.*inputs as they are"):

@@ -159,6 +159,7 @@ def test_checkpoints_of_one_model_are_repeats(tmp_path: Path) -> None:
         "--weights", f"tiny #1={tmp_path / '1.pt'}", "--weights", f"tiny #2={tmp_path / '2.pt'}",
         "--id", tmp_path / "test", "--fit", tmp_path / "fit", "--ood", f"far={tmp_path / 'far'}",
         "--detector", "msp", "--cache", tmp_path / "cache", "-o", tmp_path / "out", "--workers", "0",
+        "--force",
     )  # fmt: skip
     assert out.code == 0, out.err
     results = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))

@@ -122,7 +122,7 @@ def parse_spec(text: str, *, settings: Settings | None = None, model: bool = Fal
         raise InputError(f"{text}: {fixed[0]} has no effect here, features are those of unchanged inputs")
     given = {**here, **(settings or {}).get(record.name, {})}
     spec = DetectorSpec(record.name, chosen, given, shaping).checked()
-    return replace(spec, asks_model=spec.template.model_score is not None)
+    return spec if spec.template.model_score is None else replace(spec, asks_model=True)
 
 
 def parse_specs(

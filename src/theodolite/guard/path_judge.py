@@ -69,11 +69,6 @@ class PathJudge(ModelJudge):
         )
         return list(chain.from_iterable(batches))
 
-    @property
-    def title(self) -> str:
-        """The score, as tables name it."""
-        return str(self.detector.record.title)
-
     def reader(
         self,
         model: str | None,

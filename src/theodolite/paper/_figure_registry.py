@@ -49,7 +49,8 @@ class PaperFigure:
         else:
             subjects = self.at_hand(context)
             source = "data at hand, not the paper's" if self.pairs else "data at hand"
-        return self.draw(context, subjects), f"{', '.join(one.name for one in subjects)} ({source})"
+        names = ", ".join(one.name for one in subjects)
+        return self.draw(context, subjects), f"{names} ({source})" if names else source
 
 
 _figures: dict[str, PaperFigure] = {}
@@ -59,7 +60,7 @@ def paper_figure(
     name: str,
     title: str,
     *needs: Need,
-    at_hand: AtHand,
+    at_hand: AtHand = lambda _: (),
     pairs: tuple[Pair, ...] = (),
     stand_ins: tuple[str, ...] = (),
 ) -> Callable[[Draw], Draw]:
