@@ -25,13 +25,13 @@ class Listed(NamedTuple):
     contents: Tensor
 
 
-def listed(source: ImageSource) -> Listed:
-    """The listing of a source, run through once."""
+def listed(source: ImageSource, lines: Iterable[str] | None = None) -> Listed:
+    """The listing of a source, run through once; its ``lines``, where others have put them together."""
     by_content = getattr(source, "content_digests", False)
     contents = array("q")
 
     def seen() -> Iterable[str]:
-        for line in source.listing():
+        for line in source.listing() if lines is None else lines:
             content = line.rpartition("\t")[2] if by_content else line
             # Of a file that cannot be read nothing is known but its name.
             contents.append(_bits(line if content in (MISSING, CLOSED) else content))
