@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -143,18 +144,35 @@ class _Told(Generic[Result]):
     warned: tuple[str, ...]
 
 
-def _done(work: Callable[[Unit], Result], unit: Unit, version: str) -> _Told[Result] | _Refused:
+@dataclass(frozen=True)
+class _Driver:
+    """Who sends work: its version of theodolite, and the folder that relative paths start from."""
+
+    version: str
+    folder: str
+
+    @classmethod
+    def here(cls) -> _Driver:
+        return cls(_version.__version__, str(Path.cwd()))
+
+    def joined(self) -> None:
+        """In a worker: the same version is required, and the same folder taken where it is there."""
+        if self.version != _version.__version__:
+            raise InputError(
+                f"a worker has theodolite {_version.__version__}, the driver {self.version}: install the "
+                f"same version on all machines"
+            )
+        if str(Path.cwd()) != self.folder and Path(self.folder).is_dir():
+            os.chdir(self.folder)
+
+
+def _done(work: Callable[[Unit], Result], unit: Unit, driver: _Driver) -> _Told[Result] | _Refused:
     """In a worker: the work, or the error of ours that it ended with."""
-    if version != _version.__version__:
-        return _Refused(
-            "InputError",
-            f"a worker has theodolite {_version.__version__}, but here it is {version}: install the same one",
-            None,
-        )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", errors.TheodoliteWarning)
         try:
+            driver.joined()
             result = work(unit)
         except TheodoliteError as error:
             return _Refused.of(error)
@@ -168,8 +186,8 @@ class _Process:
         torch.set_num_threads(threads)
         self._work: Callable[[Any], Any] | None = None
 
-    def run(self, make: list[Any], unit: object, version: str) -> object:
-        return _done(lambda one: self._made(make)(one), unit, version)
+    def run(self, make: list[Any], unit: object, driver: _Driver) -> object:
+        return _done(lambda one: self._made(make)(one), unit, driver)
 
     def _made(self, make: list[Any]) -> Callable[[Any], Any]:
         if self._work is None:
@@ -189,7 +207,7 @@ def over_processes(
     kind = ray.remote(num_cpus=engine.cpus, num_gpus=engine.gpus, max_restarts=-1, max_task_retries=RETRIES)(
         _Process
     )
-    waiting, busy = iter(units), {}
+    waiting, busy, driver = iter(units), {}, _Driver.here()
     shipped = _sent(ray, make)
     started = []
     try:
@@ -200,12 +218,12 @@ def over_processes(
             started.append(kind.remote(engine.threads))
             for unit in given:
                 # In a list, or Ray would fetch it with every unit.
-                busy[started[-1].run.remote([shipped], unit, _version.__version__)] = started[-1]
+                busy[started[-1].run.remote([shipped], unit, driver)] = started[-1]
         while busy:
             (ready, *_), _ = ray.wait(list(busy), num_returns=1)
             free = busy.pop(ready)
             for unit in islice(waiting, 1):
-                busy[free.run.remote([shipped], unit, _version.__version__)] = free
+                busy[free.run.remote([shipped], unit, driver)] = free
             yield _received(ray, ready)
     finally:
         for process in started:
@@ -229,7 +247,7 @@ def over_tasks(
 
 def task_for(ray: Any, work: Callable[[Unit], Result], unit: Unit) -> Any:
     """A task on its way, on one core."""
-    return ray.remote(num_cpus=1, max_retries=RETRIES)(_done).remote(work, unit, _version.__version__)
+    return ray.remote(num_cpus=1, max_retries=RETRIES)(_done).remote(work, unit, _Driver.here())
 
 
 def merged(ray: Any, tasks: list[Any]) -> Any:
@@ -249,7 +267,7 @@ def _sum(one: _Told[Any] | _Refused, other: _Told[Any] | _Refused) -> object:
         return one
     if isinstance(other, _Refused):
         return other
-    added = _done(lambda _: one.result + other.result, None, _version.__version__)
+    added = _done(lambda _: one.result + other.result, None, _Driver.here())
     if isinstance(added, _Refused):
         return added
     warned = dict.fromkeys((*one.warned, *other.warned, *added.warned))
@@ -279,8 +297,8 @@ def _received(ray: Any, task: Any) -> Any:
         reason = " ".join(str(error).split())[:200]
         raise WorkerError(
             f"a worker of Ray died, also when it was tried again ({type(error).__name__}: {reason}): most "
-            f"often the memory ran out. Remedy: a smaller --batch-size or lower concurrency; what was written "
-            f"before is kept"
+            f"often the memory ran out. Remedy: a smaller --batch-size, or fewer models at once; what was "
+            f"written before is kept"
         ) from error
     if isinstance(found, _Refused):
         raise found.raised()

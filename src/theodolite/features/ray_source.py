@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import MissingExtraError
+from ..core.errors import InputError, MissingExtraError
 from ..data import ImageSource
 from ..data.files import ImageFiles
 from ..data.selection import Selection
@@ -20,11 +20,15 @@ from .store import UNLABELLED
 
 @dataclass(frozen=True)
 class SentSource:
-    """A source that workers open in runs: names and labels of files below ``root``, or a ``whole`` one."""
+    """A source that workers open in runs: names and labels of files below ``root``, or a ``whole`` one.
+
+    ``known`` is a file that the driver sees: a worker that does not would take all pictures to be missing.
+    """
 
     root: Path
     files: Any = None
     whole: ImageSource | None = None
+    known: Path | None = None
 
     @classmethod
     def of(cls, source: ImageSource) -> SentSource:
@@ -41,12 +45,19 @@ class SentSource:
         labels = pyarrow.array(
             (UNLABELLED if (label := inner.files[row][1]) is None else label for row in rows), pyarrow.int64()
         )
-        return cls(inner.root.resolve(), pyarrow.table({"name": names, "label": labels}))
+        first = inner.root / inner.files[rows[0]][0] if len(rows) else None
+        known = first.resolve() if first is not None and first.is_file() else None
+        return cls(inner.root, pyarrow.table({"name": names, "label": labels}), known=known)
 
     def run(self, samples: range) -> ImageSource:
         """Neighbouring samples, as a source of their own."""
         if self.whole is not None:
             return Selection(self.whole, samples)
+        if self.known is not None and not (self.known.is_file() and self.root.is_dir()):
+            raise InputError(
+                f"a worker does not see {self.known}: pictures must be on a file system that all machines of "
+                f"the cluster share, under the same path"
+            )
         table = self.files.slice(samples.start, len(samples))
         names, labels = table["name"].to_pylist(), table["label"].to_pylist()
         return ImageFiles(

@@ -3,6 +3,7 @@
 from .by_class import ClassCalibration
 from .calibration import Calibration
 from .collecting import collect
+from .engines import fit_guard
 from .ensemble import Ensemble
 from .explain import Explainer
 from .explain_paths import explain_paths
@@ -10,7 +11,7 @@ from .explanation import Explanation
 from .export import Exported, ExportRecord
 from .exported import ExportedGuard, load_exported
 from .fit_parts import fit_parts
-from .fitting import FittedGuard, fit_guard
+from .fitting import FittedGuard
 from .guard import Guard
 from .monitor import Monitor, Reading
 from .part import Part

@@ -86,28 +86,38 @@ class PathReader:
 
     def read(self, paths: Iterable[str]) -> Iterator[PathBatch]:
         """Batches, path after path; neighbouring picture files share batches."""
-        for loose, group in groupby(paths, key=self._is_picture):
-            if loose:
-                yield from self._of_pictures(ImageFiles(Path(), [(path, None) for path in group]))
-                continue
-            for path in group:
-                yield from self._of_path(path)
+        for place in self.places(paths):
+            if isinstance(place, FeatureStore):
+                yield from self._of_store(place)
+            elif isinstance(place, FeatureArray):
+                yield from self._of_array(place)
+            else:
+                yield from self._of_pictures(place)
         if self._tilted:
             warn_tilted(self._tilted)
 
-    def _of_path(self, path: str) -> Iterator[PathBatch]:
+    def places(self, paths: Iterable[str]) -> Iterator[Place]:
+        """What paths name, each opened when its turn comes; neighbouring picture files are one source."""
+        for loose, group in groupby(paths, key=self._is_picture):
+            if loose:
+                yield ImageFiles(Path(), [(path, None) for path in group])
+                continue
+            for path in group:
+                yield from self._of_path(path)
+
+    def _of_path(self, path: str) -> Iterator[Place]:
         require_named(path)
         if is_store(path):
-            yield from self._of_store(FeatureStore(path))
+            yield FeatureStore(path)
         elif not holds_features(path, self.kind):
             source = open_source(path, kind=None if self.kind == HOLDS_PICTURES else self.kind)
             warn_left_out(source, path)
-            yield from self._of_pictures(source)
+            yield source
         elif is_feature_folder(path):
             for part in feature_sets(Path(path)).values():
                 yield from self._of_path(str(part))
         else:
-            yield from self._of_array(open_array(path))
+            yield open_array(path)
 
     def verdicts(
         self,
