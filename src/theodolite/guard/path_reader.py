@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from torch import Tensor
 
@@ -35,6 +35,8 @@ from .origin import Origin, require_array, require_like_origin
 from .provenance import Provenance, require_store
 from .verdicts import PathVerdict, Verdicts, path_verdicts, unreadable
 
+Place: TypeAlias = FeatureStore | FeatureArray | ImageSource
+
 
 class PathBatch(NamedTuple):
     """Neighbouring samples: the names and features (n, D) of those that could be read, and the others."""
@@ -42,6 +44,13 @@ class PathBatch(NamedTuple):
     names: Sequence[str]
     features: Tensor | None
     unread: Sequence[str]
+
+    def verdicts(
+        self, judge: Callable[[Tensor], Verdicts], class_name: Callable[[int], str]
+    ) -> list[PathVerdict]:
+        """A row for each of them."""
+        rows = [] if self.features is None else path_verdicts(self.names, judge(self.features), class_name)
+        return [*rows, *map(unreadable, self.unread)]
 
 
 class PathReader:
@@ -93,8 +102,13 @@ class PathReader:
                 yield from self._of_array(place)
             else:
                 yield from self._of_pictures(place)
+        self.say_tilted()
+
+    def say_tilted(self) -> None:
+        """Warn of pictures that were judged as they are stored, if there were any."""
         if self._tilted:
             warn_tilted(self._tilted)
+            self._tilted = []
 
     def places(self, paths: Iterable[str]) -> Iterator[Place]:
         """What paths name, each opened when its turn comes; neighbouring picture files are one source."""
@@ -129,9 +143,8 @@ class PathReader:
         """What a guard says of the samples, a row each, in batches."""
         done = 0
         with living_workers():
-            for names, features, unread in self.read(paths):
-                rows = [] if features is None else path_verdicts(names, judge(features), class_name)
-                rows += map(unreadable, unread)
+            for batch in self.read(paths):
+                rows = batch.verdicts(judge, class_name)
                 self.log.lap("first verdict")
                 done += len(rows)
                 progress(done, self.total)
@@ -141,14 +154,21 @@ class PathReader:
         return self.kind is None and is_picture(Path(path))
 
     def _of_array(self, array: FeatureArray) -> Iterator[PathBatch]:
-        require_array(array, self._width, self.provenance)
+        self.require(array)
         blocks = ((names, features) for features, _, names in array.blocks())
         yield from self._of_rows(blocks, len(array))
 
-    def _of_store(self, store: FeatureStore) -> Iterator[PathBatch]:
-        require_store(self.provenance, store, accept_code_change=self.accept_code_change)
+    def require(self, rows: FeatureStore | FeatureArray) -> None:
+        """Refuse features of another model than the guard's."""
+        if isinstance(rows, FeatureArray):
+            require_array(rows, self._width, self.provenance)
+            return
+        require_store(self.provenance, rows, accept_code_change=self.accept_code_change)
         if self.provenance is None:
-            require_like_origin(self._origin, store, self._width)
+            require_like_origin(self._origin, rows, self._width)
+
+    def _of_store(self, store: FeatureStore) -> Iterator[PathBatch]:
+        self.require(store)
         shards = (store.shard(index) for index in range(store.shards))
         yield from self._of_rows(((shard.names, shard.features) for shard in shards), len(store))
 
@@ -168,10 +188,18 @@ class PathReader:
 
     def _of_pictures(self, source: ImageSource) -> Iterator[PathBatch]:
         source = sample_of(source, self.limit)
-        loaded, forward = self._model(len(source))
+        self.ready(len(source))
         self.total += len(source)
+        yield from self.pictures(source, self.plan(len(source)))
+
+    def plan(self, samples: int) -> Iterator[list[int]]:
+        """So many pictures as batches."""
         size, first = self.running.batch_size or BATCH_SIZE, None if self.running.batch_size else FIRST_BATCH
-        plan = consecutive(range(len(source)), size, first=first)
+        return consecutive(range(samples), size, first=first)
+
+    def pictures(self, source: ImageSource, plan: Iterable[list[int]]) -> Iterator[PathBatch]:
+        """The planned batches of a source of pictures."""
+        loaded, forward = self.ready(len(source))
         turn = self.provenance is not None and self.provenance.turns
         batches = stream(loaded, forward, source, plan, finite=self.finite, turn=turn)
         for features, batch in batches:
@@ -180,7 +208,7 @@ class PathReader:
             self._tilted += () if turn else batch.tilted
             yield PathBatch(_as_openable(batch.names, source), rows, unread)
 
-    def _model(self, samples: int) -> tuple[LoadedModel, Forward]:
+    def ready(self, samples: int) -> tuple[LoadedModel, Forward]:
         """The model with its checked head, once for all paths; ``samples`` are those of the first one."""
         if self._known is None:
             self.log.lap("listing")

@@ -1,4 +1,4 @@
-"""A fit on Ray: every task collects a part of the rows, tasks merge the parts in pairs, the last is fitted on.
+"""A fit on Ray: tasks collect parts of the rows, and merge them in pairs to the one that is fitted on.
 
 Parts are those of `collect`, and are merged as `fit_parts` merges them: the guard is the one that one machine
 fits, whatever the number of tasks and whoever does them.
