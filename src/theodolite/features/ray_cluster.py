@@ -15,17 +15,16 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from .. import _version
 from ..core import errors
-from ..core.errors import InputError, MissingExtraError, TheodoliteError, UnreadableImageError, WorkerError
+from ..core.errors import InputError, MissingExtraError, WorkerError
+from ..reference.pairs import merged_in_pairs
 from .engine import RayEngine
+from .ray_told import Driver, Refused, Told, done
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -114,71 +113,6 @@ def processes(ray: Any, engine: RayEngine) -> int:
     return engine.concurrency or max(1, min(room))
 
 
-@dataclass(frozen=True)
-class _Refused:
-    """An error of ours on its way back: as data, which needs no code to be read."""
-
-    kind: str
-    message: str
-    path: str | None
-
-    @classmethod
-    def of(cls, error: TheodoliteError) -> _Refused:
-        known = next(kind for kind in type(error).__mro__ if getattr(errors, kind.__name__, None) is kind)
-        return cls(known.__name__, str(error), getattr(error, "path", None))
-
-    def raised(self) -> TheodoliteError:
-        kind = getattr(errors, self.kind)
-        error: TheodoliteError = kind.__new__(kind, self.message)
-        error.args = (self.message,)
-        if isinstance(error, UnreadableImageError):
-            error.path = self.path
-        return error
-
-
-@dataclass(frozen=True)
-class _Told(Generic[Result]):
-    """What a unit gave, and what was warned of meanwhile."""
-
-    result: Result
-    warned: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Driver:
-    """Who sends work: its version of theodolite, and the folder that relative paths start from."""
-
-    version: str
-    folder: str
-
-    @classmethod
-    def here(cls) -> _Driver:
-        return cls(_version.__version__, str(Path.cwd()))
-
-    def joined(self) -> None:
-        """In a worker: the same version is required, and the same folder taken where it is there."""
-        if self.version != _version.__version__:
-            raise InputError(
-                f"a worker has theodolite {_version.__version__}, the driver {self.version}: install the "
-                f"same version on all machines"
-            )
-        if str(Path.cwd()) != self.folder and Path(self.folder).is_dir():
-            os.chdir(self.folder)
-
-
-def _done(work: Callable[[Unit], Result], unit: Unit, driver: _Driver) -> _Told[Result] | _Refused:
-    """In a worker: the work, or the error of ours that it ended with."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", errors.TheodoliteWarning)
-        try:
-            driver.joined()
-            result = work(unit)
-        except TheodoliteError as error:
-            return _Refused.of(error)
-    return _Told(result, tuple(str(warning.message) for warning in caught))
-
-
 class _Process:
     """In a worker: holds what ``make`` made, which is slow to make, for unit after unit."""
 
@@ -186,8 +120,8 @@ class _Process:
         torch.set_num_threads(threads)
         self._work: Callable[[Any], Any] | None = None
 
-    def run(self, make: list[Any], unit: object, driver: _Driver) -> object:
-        return _done(lambda one: self._made(make)(one), unit, driver)
+    def run(self, make: list[Any], unit: object, driver: Driver) -> object:
+        return done(lambda one: self._made(make)(one), unit, driver)
 
     def _made(self, make: list[Any]) -> Callable[[Any], Any]:
         if self._work is None:
@@ -207,7 +141,7 @@ def over_processes(
     kind = ray.remote(num_cpus=engine.cpus, num_gpus=engine.gpus, max_restarts=-1, max_task_retries=RETRIES)(
         _Process
     )
-    waiting, busy, driver = iter(units), {}, _Driver.here()
+    waiting, busy, driver = iter(units), {}, Driver.here()
     shipped = _sent(ray, make)
     started = []
     try:
@@ -247,31 +181,36 @@ def over_tasks(
 
 def task_for(ray: Any, work: Callable[[Unit], Result], unit: Unit) -> Any:
     """A task on its way, on one core."""
-    return ray.remote(num_cpus=1, max_retries=RETRIES)(_done).remote(work, unit, _Driver.here())
+    return ray.remote(num_cpus=1, max_retries=RETRIES)(done).remote(work, unit, Driver.here())
 
 
-def merged(ray: Any, tasks: list[Any]) -> Any:
-    """The sum of what tasks give, added in pairs by tasks: the driver sees the last one alone."""
-    add = ray.remote(num_cpus=1, max_retries=RETRIES)(_sum)
-    while len(tasks) > 1:
-        tasks = [
-            add.remote(*tasks[place : place + 2]) if place + 1 < len(tasks) else tasks[place]
-            for place in range(0, len(tasks), 2)
-        ]
-    return _received(ray, tasks[0])
+class _Ref:
+    """What a task is to give; adding two is a task, too."""
+
+    def __init__(self, ray: Any, task: Any) -> None:
+        self.ray, self.task = ray, task
+
+    def __add__(self, other: _Ref) -> _Ref:
+        add = self.ray.remote(num_cpus=0, max_retries=RETRIES)(_sum)
+        return _Ref(self.ray, add.remote(self.task, other.task))
 
 
-def _sum(one: _Told[Any] | _Refused, other: _Told[Any] | _Refused) -> object:
+def merged_by_tasks(ray: Any, tasks: Iterable[Any]) -> Any:
+    """The sum of what tasks give, added in pairs by tasks: the driver sees references, and the last sum."""
+    return _received(ray, merged_in_pairs((_Ref(ray, task) for task in tasks), "the data").task)
+
+
+def _sum(one: Told[Any] | Refused, other: Told[Any] | Refused) -> object:
     """In a worker: both as one; the first of two errors."""
-    if isinstance(one, _Refused):
+    if isinstance(one, Refused):
         return one
-    if isinstance(other, _Refused):
+    if isinstance(other, Refused):
         return other
-    added = _done(lambda _: one.result + other.result, None, _Driver.here())
-    if isinstance(added, _Refused):
+    added = done(lambda _: one.result + other.result, None)
+    if isinstance(added, Refused):
         return added
     warned = dict.fromkeys((*one.warned, *other.warned, *added.warned))
-    return _Told(added.result, tuple(warned))
+    return Told(added.result, tuple(warned))
 
 
 def _sent(ray: Any, thing: object) -> Any:
@@ -300,7 +239,7 @@ def _received(ray: Any, task: Any) -> Any:
             f"often the memory ran out. Remedy: a smaller --batch-size, or fewer models at once; what was "
             f"written before is kept"
         ) from error
-    if isinstance(found, _Refused):
+    if isinstance(found, Refused):
         raise found.raised()
     for message in found.warned:
         warnings.warn(message, errors.TheodoliteWarning, stacklevel=3)

@@ -50,12 +50,15 @@ class SentModel:
     running: Running
 
     @classmethod
-    def of(cls, loaded: LoadedModel, capture: Capture, source: ImageSource, running: Running) -> SentModel:
+    def of(
+        cls, loaded: LoadedModel, capture: Capture, source: ImageSource | None, running: Running
+    ) -> SentModel:
         """A model as all workers are to run it. The layout decides the last digits: where it is open, it is
-        measured here, on the first pictures; for workers with a GPU it is the plain one."""
+        measured here, on the first pictures; for workers with a GPU, or without a source, it is the plain
+        one."""
         engine = required_engine(running)
         layout = running.channels_last
-        if layout is None and engine.gpus == 0:
+        if layout is None and engine.gpus == 0 and source is not None:
             layout = _measured(loaded, capture, source, running) == CHANNELS_LAST
         loaded.model.to("cpu")  # which every machine has
         device = engine.device(running.device)
@@ -194,7 +197,7 @@ def _not_shared(folder: Path, why: str) -> StorageError:
 def listing_of_tasks(source: ImageSource, *, verify: bool) -> Generator[str, None, None]:
     """The listing of a source, whose files are read by tasks: the driver sees their lines alone."""
     sent = SentSource.of(source)
-    if sent.whole is not None:
+    if sent.listing(range(0)) is None:
         yield from source.listing()
         return
     ray = import_ray()
@@ -209,4 +212,4 @@ def _lines(unit: tuple[list[Any], range, bool]) -> list[str]:
     (shipped,), run, verify = unit
     sent: SentSource = import_ray().get(shipped)
     with recomputing(verify):
-        return [*sent.run(run).listing()]
+        return [*(sent.listing(run) or ())]

@@ -7,6 +7,7 @@ own; what a worker opens is the run of samples that it works on.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from ..core.errors import InputError, MissingExtraError
 from ..data import ImageSource
 from ..data.files import ImageFiles
+from ..data.parquet import ParquetPictures
 from ..data.selection import Selection
 from .store import UNLABELLED
 
@@ -48,6 +50,12 @@ class SentSource:
         first = inner.root / inner.files[rows[0]][0] if len(rows) else None
         known = first.resolve() if first is not None and first.is_file() else None
         return cls(inner.root, pyarrow.table({"name": names, "label": labels}), known=known)
+
+    def listing(self, samples: range) -> Iterator[str] | None:
+        """The lines of neighbouring samples; None where those of all have to be put together at once."""
+        if self.whole is None:
+            return self.run(samples).listing()
+        return self.whole.listing_of(samples) if isinstance(self.whole, ParquetPictures) else None
 
     def run(self, samples: range) -> ImageSource:
         """Neighbouring samples, as a source of their own."""

@@ -16,7 +16,7 @@ from ..detectors import Detector
 from ..features.arrays import ArrayParts
 from ..features.engine import RayEngine
 from ..features.folders import HOLDS_FEATURES
-from ..features.ray_cluster import cluster, import_ray, merged, task_for
+from ..features.ray_cluster import cluster, import_ray, merged_by_tasks, task_for
 from ..features.settings import ExtractionSettings, Watch
 from ..features.store import FeatureStore
 from ..reference.head import Head
@@ -122,7 +122,7 @@ class _Collecting:
     def _merged(self, ray: Any, count: int, look: list[Any]) -> Part:
         shared = ray.put(self)
         units = ((number, count, [shared], look) for number in range(1, count + 1))
-        whole = merged(ray, [task_for(ray, _part, unit) for unit in units])
+        whole = merged_by_tasks(ray, [task_for(ray, _part, unit) for unit in units])
         assert isinstance(whole, Part)
         return whole
 
