@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def encoded(seed: int) -> bytes:
     return kept.getvalue()
 
 
-def write(path: Path, columns: dict[str, list[object]], group: int = 40) -> Path:
+def write(path: Path, columns: Mapping[str, Sequence[object]], group: int = 40) -> Path:
     parquet.write_table(pyarrow.table(columns), path, row_group_size=group)
     return path
 

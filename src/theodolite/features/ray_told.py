@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from .. import _version
+from .._version import __version__
 from ..core import errors
 from ..core.errors import InputError, TheodoliteError, UnreadableImageError
 
@@ -70,13 +70,13 @@ class Driver:
 
     @classmethod
     def here(cls) -> Driver:
-        return cls(_version.__version__, str(Path.cwd()))
+        return cls(__version__, str(Path.cwd()))
 
     def joined(self) -> None:
         """In a worker: the same version is required, and the same folder taken where it is there."""
-        if self.version != _version.__version__:
+        if self.version != __version__:
             raise InputError(
-                f"a worker has theodolite {_version.__version__}, the driver {self.version}: install the "
+                f"a worker has theodolite {__version__}, the driver {self.version}: install the "
                 f"same version on all machines"
             )
         if str(Path.cwd()) != self.folder and Path(self.folder).is_dir():

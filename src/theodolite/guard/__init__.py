@@ -16,6 +16,7 @@ from .guard import Guard
 from .monitor import Monitor, Reading
 from .part import Part
 from .provenance import Provenance
+from .ray_dataset import DatasetColumns, collect_dataset
 from .serving import BatchGuard
 from .storage import ready_made
 from .verdicts import PathVerdict, Verdicts
@@ -24,6 +25,7 @@ __all__ = [
     "BatchGuard",
     "Calibration",
     "ClassCalibration",
+    "DatasetColumns",
     "Ensemble",
     "Explainer",
     "Explanation",
@@ -39,6 +41,7 @@ __all__ = [
     "Reading",
     "Verdicts",
     "collect",
+    "collect_dataset",
     "explain_paths",
     "fit_guard",
     "fit_parts",

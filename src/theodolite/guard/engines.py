@@ -10,9 +10,9 @@ from typing import Unpack
 from ..detectors import Detector
 from ..features.engine import engine_of
 from ..features.settings import ExtractionSettings, Watch
-from . import fitting
 from .calibration import FALSE_ALARM_RATE
 from .fitting import Allowed, FittedGuard
+from .fitting import fit_guard as fit_here
 from .guard import CALIBRATION_SHARE
 from .ray_fit import fit_on_ray
 
@@ -33,7 +33,7 @@ def fit_guard(
 ) -> FittedGuard:
     settings = settings or ExtractionSettings()
     engine = engine_of(settings.running.engine)
-    fit = fitting.fit_guard if engine is None else partial(fit_on_ray, engine)
+    fit = fit_here if engine is None else partial(fit_on_ray, engine)
     return fit(
         data,
         model,
@@ -49,4 +49,4 @@ def fit_guard(
     )
 
 
-fit_guard.__doc__ = fitting.fit_guard.__doc__
+fit_guard.__doc__ = fit_here.__doc__
