@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from ..core.errors import InputError
-from ..features.engine import RayEngine
-from ..features.engine import engine_of as named_engine
+
+if TYPE_CHECKING:
+    from ..features.engine import RayEngine
 
 GuardName: TypeAlias = Annotated[
     str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0, imagenet-lite0-ora.")
@@ -131,6 +132,8 @@ def engine_of(
     engine: str | None, concurrency: int | None, cpus: float | None, gpus: float | None
 ) -> RayEngine | None:
     """What --engine names, with the options that are only for Ray; None is this process."""
+    from ..features.engine import engine_of as named_engine
+
     known = named_engine(engine)
     given = {"--concurrency": concurrency, "--cpus": cpus, "--gpus": gpus}
     asked = [option for option, value in given.items() if value is not None]

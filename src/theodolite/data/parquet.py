@@ -12,12 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..core.errors import FormatError, InputError, MissingExtraError, UnreadableImageError
 from .digests import MISSING
 from .formats import data_format
 from .sample import Sample, decode_image, fingerprint, line, whole_label, why_unreadable
+
+# A row, by the names of its columns.
+Cells: TypeAlias = dict[str, Any]
 
 SUFFIX = ".parquet"
 _PICTURES = ("image", "picture", "img", "bytes", "content", "data")
@@ -108,7 +111,7 @@ class ParquetPictures:
                 said = MISSING
             yield line(name, self._label(row, name), said)
 
-    def _row(self, index: int) -> tuple[dict[str, Any], str]:
+    def _row(self, index: int) -> tuple[Cells, str]:
         """The cells of a row, and its id."""
         place = bisect_right(self._ends, index)
         inside = index - (self._ends[place] - self.rows[place])
@@ -119,10 +122,10 @@ class ParquetPictures:
             named = row[self.columns.pictures]
         return row, f"{self.files[place].name}#{inside}" if named is None else str(named)
 
-    def _label(self, row: dict[str, Any], name: str) -> int | None:
+    def _label(self, row: Cells, name: str) -> int | None:
         return None if self.columns.label is None else whole_label(row[self.columns.label], name)
 
-    def _content(self, row: dict[str, Any], name: str) -> bytes:
+    def _content(self, row: Cells, name: str) -> bytes:
         cell = row[self.columns.pictures]
         content = cell.get("bytes") if isinstance(cell, dict) else cell
         if content is None:
@@ -136,10 +139,10 @@ class _Window:
     def __init__(self) -> None:
         self._at: tuple[Path, int] | None = None
         self._batches: Iterator[Any] = iter(())
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[Cells] = []
         self._start = 0
 
-    def row(self, file: Path, index: int, columns: list[str]) -> dict[str, Any]:
+    def row(self, file: Path, index: int, columns: list[str]) -> Cells:
         if self._at is None or self._at[0] != file or index < self._start or index >= self._at[1]:
             self._open(file, _file(file), index, columns)
         while index >= self._start + len(self._rows):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -56,16 +57,9 @@ def fill_store(
     settings = settings or ExtractionSettings()
     engine = engine_of(settings.running.engine)
     if engine is not None and not connected():
+        again = partial(fill_store, loaded, source, output, name=name, weights_file=weights_file)
         with cluster(engine):
-            return fill_store(
-                loaded,
-                source,
-                output,
-                name=name,
-                weights_file=weights_file,
-                settings=settings,
-                progress=progress,
-            )
+            return again(settings=settings, progress=progress)
     log = settings.running.log or RunLog()
     log.lap("model")
     capture = checked_capture(loaded, settings.layer, choose_device(settings.running.device))

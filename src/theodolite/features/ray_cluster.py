@@ -35,8 +35,13 @@ RETRIES = 3
 _AHEAD = 2
 # A Ray of this machine, for one run.
 _LOCAL = "local"
-# Ray reads these when it is imported: it shall not report to its makers.
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}
+# Ray reads these when it is imported or started: it shall not report to its makers, and what it runs shall be
+# as urgent as if this process ran it.
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_worker_niceness": "0",
+}
 
 
 def import_ray() -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -33,7 +32,7 @@ def fit_guard(
 ) -> FittedGuard:
     settings = settings or ExtractionSettings()
     engine = engine_of(settings.running.engine)
-    fit = fit_here if engine is None else partial(fit_on_ray, engine)
+    fit = fit_here if engine is None else fit_on_ray
     return fit(
         data,
         model,

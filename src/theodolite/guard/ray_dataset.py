@@ -16,7 +16,7 @@ import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -49,6 +49,9 @@ from .holdout import check_share
 from .part import Part
 from .part_source import Lot, PartSource
 from .provenance import Provenance
+
+# A batch of Ray Data, by the names of its columns.
+Columns: TypeAlias = dict[str, Any]
 
 # Rows that make a part.
 _ROWS = 8192
@@ -137,7 +140,7 @@ class _Featuring:
         self._model, self._columns = model, columns
         self._forward: Forward | None = None
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, batch: Columns) -> Columns:
         self._forward = self._forward or self._model.forward(1)
         width = self._forward.capture.head.width
         try:
@@ -154,7 +157,7 @@ class _Featuring:
         return _columns(features, labels, ids, contents, "")
 
 
-def _columns(features: Any, labels: Any, ids: Any, contents: Any, error: str) -> dict[str, Any]:
+def _columns(features: Any, labels: Any, ids: Any, contents: Any, error: str) -> Columns:
     numbers = {"label": labels, "id": ids, "content": contents}
     return {
         "features": features,
@@ -168,7 +171,7 @@ class _BatchSource:
 
     class_names = None
 
-    def __init__(self, batch: dict[str, Any], columns: DatasetColumns) -> None:
+    def __init__(self, batch: Columns, columns: DatasetColumns) -> None:
         wanted = [name for name in (columns.picture, columns.label, columns.id) if name is not None]
         missing = [name for name in wanted if name not in batch]
         if missing:

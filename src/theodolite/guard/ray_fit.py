@@ -14,9 +14,9 @@ from typing import Any, Unpack
 from ..core.errors import InputError
 from ..detectors import Detector
 from ..features.arrays import ArrayParts
-from ..features.engine import RayEngine
 from ..features.folders import HOLDS_FEATURES
 from ..features.ray_cluster import cluster, import_ray, merged_by_tasks, task_for
+from ..features.ray_extract import required_engine
 from ..features.settings import ExtractionSettings, Watch
 from ..features.store import FeatureStore
 from ..reference.head import Head
@@ -35,7 +35,6 @@ _ROWS, _TASKS = 4096, 4
 
 
 def fit_on_ray(
-    engine: RayEngine,
     data: str | Path | Sequence[str | Path],
     model: str | None = None,
     *,
@@ -49,7 +48,9 @@ def fit_on_ray(
     progress: Watch = lambda _: None,
     **allowed: Unpack[Allowed],
 ) -> FittedGuard:
-    """What `fit_guard` does, on a cluster: features of pictures are extracted there, into the cache."""
+    """What `fit_guard` does, on the cluster of the settings: features of pictures are extracted there, into
+    the cache."""
+    engine = required_engine(settings.running)
     check_rate(false_alarm_rate)
     check_share(calibration_share)
     chosen = choose_detector(detector)
