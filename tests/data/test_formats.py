@@ -91,7 +91,9 @@ def test_errors_name_a_format_from_outside(toy: Path) -> None:
     with pytest.raises(InputError, match=f"kind 'zip' is unknown; known: {', '.join([*KINDS, 'toy'])}$"):
         open_source(toy, kind="zip")
     (toy.parent / "a.xyz").write_text("?")
-    with pytest.raises(InputError, match=r"idx, a CIFAR batch, a toy\. If it is one") as caught:
+    with pytest.raises(
+        InputError, match=r"idx, a CIFAR batch, Parquet with a column of pictures, a toy\. If it is one"
+    ) as caught:
         open_source(toy.parent / "a.xyz")
     assert str(caught.value).endswith(f"(kind= in Python) {', '.join([*KINDS, 'toy'])}")
     with pytest.raises(InputError, match="is a folder, but kind 'toy' is a file"):
