@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..core.errors import InputError, TheodoliteError
 from ..data.parquet import fetched
@@ -259,14 +260,17 @@ def _collected(made: _Made, first_look: Part | None, tables: list[Any]) -> Part:
     contents = Seen()
     for table in tables:
         contents.add(torch.tensor(table["content"].to_numpy().copy()))
-    rows = [_batch(table, made.source.labelled) for table in tables if table.num_rows]
+    columns = zip(*(_batch(table) for table in tables), strict=True)
+    features, labels, ids = (torch.cat(column) for column in columns)
+    rows: list[Batch] = [(features, labels if made.source.labelled else None, ids)]
     reading = Pass(rows, made.head.width, made.head, made.share, made.share)
     return reading.part(asked, made.source, waits, contents)
 
 
-def _batch(table: Any, labelled: bool) -> Batch:
+def _batch(table: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Features, labels and ids of a block."""
     column = table["features"].combine_chunks()
     chunk = column.chunk(0) if hasattr(column, "chunk") else column
     features = torch.from_numpy(np.array(chunk.to_numpy_ndarray(), dtype=np.float32))
     labels, ids = (torch.tensor(table[name].to_numpy().copy()) for name in ("label", "id"))
-    return features, labels if labelled else None, ids
+    return features, labels, ids
