@@ -40,11 +40,13 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .features import Capture as Capture
     from .features import ExtractionSettings as ExtractionSettings
     from .features import FeatureStore as FeatureStore
+    from .features import RayEngine as RayEngine
     from .features import Running as Running
     from .features import extract as extract
     from .features import train_probe as train_probe
     from .guard import BatchGuard as BatchGuard
     from .guard import Calibration as Calibration
+    from .guard import DatasetColumns as DatasetColumns
     from .guard import Ensemble as Ensemble
     from .guard import EnsembleGuard as EnsembleGuard
     from .guard import Explainer as Explainer
@@ -56,6 +58,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .guard import PathVerdict as PathVerdict
     from .guard import Verdicts as Verdicts
     from .guard import collect as collect
+    from .guard import collect_dataset as collect_dataset
     from .guard import explain_paths as explain_paths
     from .guard import fit_guard as fit_guard
     from .guard import fit_parts as fit_parts
@@ -67,6 +70,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .reference import Reference as Reference
     from .report.documents import write_files as write_files
     from .report.page import write_pages as write_pages
+    from .report.ray_scores import score_on_ray as score_on_ray
 
 # The public names by the module they live in; those of the detectors are in `detectors.__all__`.
 _HOMES = {
@@ -98,10 +102,19 @@ _HOMES = {
         "VRAClipUnits",
     ),
     "evaluation": ("Evaluation", "auroc", "evaluate", "fpr_at_tpr"),
-    "features": ("Capture", "ExtractionSettings", "FeatureStore", "Running", "extract", "train_probe"),
+    "features": (
+        "Capture",
+        "ExtractionSettings",
+        "FeatureStore",
+        "RayEngine",
+        "Running",
+        "extract",
+        "train_probe",
+    ),
     "guard": (
         "BatchGuard",
         "Calibration",
+        "DatasetColumns",
         "Ensemble",
         "EnsembleGuard",
         "Explainer",
@@ -113,6 +126,7 @@ _HOMES = {
         "PathVerdict",
         "Verdicts",
         "collect",
+        "collect_dataset",
         "explain_paths",
         "fit_guard",
         "fit_parts",
@@ -122,6 +136,7 @@ _HOMES = {
     "reference": ("Head", "Needs", "Reference"),
     "report.documents": ("write_files",),
     "report.page": ("write_pages",),
+    "report.ray_scores": ("score_on_ray",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # The packages themselves: each is there at once, not only after something else has imported it.

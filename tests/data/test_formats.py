@@ -18,7 +18,7 @@ from theodolite.features.store import FeatureStore
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 IDX = bytes((0, 0, 8, 3)) + bytes((0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4)) + bytes(32)
-KINDS = ["folder", "flat", "image", "list", "npy", "npz", "idx", "cifar", "saved"]
+KINDS = ["folder", "flat", "image", "list", "npy", "npz", "idx", "cifar", "parquet", "saved"]
 
 TOY_MODULE = '''
 """Two grey levels a line, one picture of 8×8 each; the label is their order."""
@@ -91,7 +91,9 @@ def test_errors_name_a_format_from_outside(toy: Path) -> None:
     with pytest.raises(InputError, match=f"kind 'zip' is unknown; known: {', '.join([*KINDS, 'toy'])}$"):
         open_source(toy, kind="zip")
     (toy.parent / "a.xyz").write_text("?")
-    with pytest.raises(InputError, match=r"idx, a CIFAR batch, a toy\. If it is one") as caught:
+    with pytest.raises(
+        InputError, match=r"idx, a CIFAR batch, Parquet with a column of pictures, a toy\. If it is one"
+    ) as caught:
         open_source(toy.parent / "a.xyz")
     assert str(caught.value).endswith(f"(kind= in Python) {', '.join([*KINDS, 'toy'])}")
     with pytest.raises(InputError, match="is a folder, but kind 'toy' is a file"):
@@ -200,6 +202,7 @@ def test_a_path_that_nobody_knows(tmp_path: Path) -> None:
         open_source(tmp_path / "a.xyz")
     assert str(caught.value) == (
         f"{tmp_path / 'a.xyz'} is none of the known kinds of data: a folder of pictures, a picture, a list "
-        f"(.txt with `path label` lines), .npy, .npz, idx, a CIFAR batch. If it is one, say which: --kind "
-        f"(kind= in Python) folder, flat, image, list, npy, npz, idx, cifar, saved"
+        f"(.txt with `path label` lines), .npy, .npz, idx, a CIFAR batch, Parquet with a column of pictures. "
+        f"If it is one, say which: --kind (kind= in Python) folder, flat, image, list, npy, npz, idx, cifar, "
+        f"parquet, saved"
     )

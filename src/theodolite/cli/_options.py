@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from ..core.errors import InputError
+
+if TYPE_CHECKING:
+    from ..features.engine import RayEngine
 
 GuardName: TypeAlias = Annotated[
     str, typer.Argument(help="A guard file, or a ready-made one: imagenet-lite0, imagenet-lite0-ora.")
@@ -109,6 +113,20 @@ Root: TypeAlias = Annotated[
 Cache: TypeAlias = Annotated[
     Path | None, typer.Option("--cache", help="Folder of features and scores that are kept.")
 ]
+Engine: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--engine", help="Where it runs: local, ray (one of its own), or ray:ADDRESS of a cluster."),
+]
+Concurrency: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--concurrency", min=1, help="Models that run at once on Ray (default: as many as fit)."),
+]
+Cpus: TypeAlias = Annotated[
+    float | None, typer.Option("--cpus", help="Cores of each model on Ray (default 1).")
+]
+Gpus: TypeAlias = Annotated[
+    float | None, typer.Option("--gpus", help="GPUs of each model on Ray (default 0; 0.5 shares one).")
+]
 FalseAlarmRate: TypeAlias = Annotated[
     float | None,
     typer.Option(
@@ -120,6 +138,27 @@ FalseAlarmRate: TypeAlias = Annotated[
 def layers_of(names: list[str] | None) -> str | None:
     """What --layer names, as one text."""
     return ",".join(names) if names else None
+
+
+def engine_of(
+    engine: str | None, concurrency: int | None, cpus: float | None, gpus: float | None
+) -> RayEngine | None:
+    """What --engine names, with the options that are only for Ray; None is this process."""
+    from ..features.engine import engine_of as named_engine
+
+    known = named_engine(engine)
+    given = {"--concurrency": concurrency, "--cpus": cpus, "--gpus": gpus}
+    asked = [option for option, value in given.items() if value is not None]
+    if known is None:
+        if asked:
+            raise InputError(f"{asked[0]} is for --engine ray: add it, or leave {asked[0]} out")
+        return None
+    return replace(
+        known,
+        concurrency=concurrency,
+        cpus=known.cpus if cpus is None else cpus,
+        gpus=known.gpus if gpus is None else gpus,
+    )
 
 
 def kind_of(kind: str | None, holds: str | None) -> str | None:

@@ -38,6 +38,10 @@ def extract(
     autocast: options.Autocast = False,
     channels_last: options.ChannelsLast = None,
     compiled: options.Compile = False,
+    engine: options.Engine = None,
+    concurrency: options.Concurrency = None,
+    cpus: options.Cpus = None,
+    gpus: options.Gpus = None,
     timings: options.Timings = False,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
@@ -65,7 +69,15 @@ def extract(
         repair=repair,
         verify=verify,
         running=features.Running(
-            device, workers, autocast, channels_last, skip_unreadable, batch_size, compiled, log
+            device,
+            workers,
+            autocast,
+            channels_last,
+            skip_unreadable,
+            batch_size,
+            compiled,
+            log,
+            engine=options.engine_of(engine, concurrency, cpus, gpus),
         ),
     )
     with extracting(console) as progress:

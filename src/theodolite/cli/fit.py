@@ -74,6 +74,10 @@ def fit(
     device: options.Device = "auto",
     autocast: options.Autocast = False,
     channels_last: options.ChannelsLast = None,
+    engine: options.Engine = None,
+    concurrency: options.Concurrency = None,
+    cpus: options.Cpus = None,
+    gpus: options.Gpus = None,
     limit: options.Limit = None,
     skip_unreadable: options.SkipUnreadable = False,
     repair: options.Repair = False,
@@ -103,7 +107,15 @@ def fit(
     require_place(output)
     if class_minimum is not None and not per_class:
         raise InputError("--class-minimum is of --per-class: add it, or leave both out")
-    running = Running(device, workers, autocast, channels_last, skip_unreadable, batch_size)
+    running = Running(
+        device,
+        workers,
+        autocast,
+        channels_last,
+        skip_unreadable,
+        batch_size,
+        engine=options.engine_of(engine, concurrency, cpus, gpus),
+    )
     settings = ExtractionSettings(
         kind=options.kind_of(kind, holds),
         limit=limit,

@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..guard import PathVerdict
-from ..guard.verdicts import ID, OOD
+from ..guard.verdicts import OOD
 from ..report.p_values import p_value_text
+from ..report.tally import Tally
 from ._console import clean, say
 
-_NAMED = 5
 
-
-class Summary:
+class Summary(Tally):
     """Counts of everything, and the few strangest rows: memory does not grow with the samples."""
 
     def __init__(self, title: str, false_alarm_rate: float, shown: int, fdr: float | None = None) -> None:
+        super().__init__(shown)
         self.title = title
         self.false_alarm_rate = false_alarm_rate
         self.fdr = fdr
-        self.shown = shown
-        self.verdicts: Counter[str] = Counter()
-        self.strangest: list[PathVerdict] = []
-        self.unjudged: dict[str, list[str]] = {}
-
-    @property
-    def count(self) -> int:
-        """Samples that have a score."""
-        return self.verdicts[ID] + self.verdicts[OOD]
-
-    @property
-    def all_trusted(self) -> bool:
-        """Every sample has a verdict, and it is ID."""
-        return self.verdicts.total() == self.verdicts[ID]
-
-    def add(self, rows: Sequence[PathVerdict]) -> None:
-        self.verdicts.update(row.verdict for row in rows)
-        judged = [row for row in rows if row.verdict in (ID, OOD)]
-        self.strangest = heapq.nsmallest(self.shown, [*self.strangest, *judged], key=_strangeness)
-        for row in rows:
-            if row.verdict not in (ID, OOD):
-                names = self.unjudged.setdefault(row.verdict, [])
-                names += [row.path][: _NAMED - len(names)]
 
     def print(self, console: Console, output: Path | None) -> None:
         if self.strangest:
@@ -88,10 +61,3 @@ class Summary:
             cells = (f"{row.score:.4g}", p_value_text(row.p_value or 0.0), Text(row.verdict, style=style))
             table.add_row(Text(clean(row.path)), Text(clean(row.name or "")), *cells)
         return table
-
-
-def _strangeness(row: PathVerdict) -> tuple[float, float]:
-    """The lowest p-value comes first, and of equal ones the lowest score."""
-    assert row.p_value is not None
-    assert row.score is not None
-    return row.p_value, row.score

@@ -1,7 +1,7 @@
 """Pictures from wherever they are: folders, lists, arrays, idx, CIFAR, torch and Hugging Face data sets."""
 
 # Importing a format enters it in the registry; the kinds are listed in this order.
-from . import files, lists, stacks, idx, cifar, hugging_face  # noqa: I001
+from . import files, lists, stacks, idx, cifar, parquet, hugging_face  # noqa: I001
 from .formats import data_format, list_formats
 from .opening import open_source
 from .sample import ImageSource, Sample, as_picture
@@ -18,5 +18,6 @@ __all__ = [
     "list_formats",
     "lists",
     "open_source",
+    "parquet",
     "stacks",
 ]

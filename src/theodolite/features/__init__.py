@@ -2,6 +2,7 @@
 
 from .cached import extract, open_features
 from .capture import Capture
+from .engine import RayEngine
 from .extraction import fill_store
 from .linear_probe import save_probe, train_probe
 from .run_log import RunLog
@@ -13,6 +14,7 @@ __all__ = [
     "ExtractionProgress",
     "ExtractionSettings",
     "FeatureStore",
+    "RayEngine",
     "RunLog",
     "Running",
     "StoreParts",

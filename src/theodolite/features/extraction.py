@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -25,10 +26,13 @@ from .capture import Capture
 from .checked import checked_capture
 from .device import choose_device
 from .encoder import OUTPUT, output_width, refuse_with_head
+from .engine import engine_of
 from .forward import Forward
 from .listing import listed
 from .loading import ImageBatch, consecutive, image_batches, living_workers, said_of_readers
 from .manifest import EXIF, NO_ORIENTATION, Recipe
+from .ray_cluster import cluster, connected
+from .ray_extract import fill_by_workers, listing_of_tasks
 from .run_log import RunLog
 from .settings import ExtractionSettings
 from .store import FeatureStore
@@ -52,6 +56,11 @@ def fill_store(
     ``progress`` gets samples done and in all.
     """
     settings = settings or ExtractionSettings()
+    engine = engine_of(settings.running.engine)
+    if engine is not None and not connected():
+        again = partial(fill_store, loaded, source, output, name=name, weights_file=weights_file)
+        with cluster(engine):
+            return again(settings=settings, progress=progress)
     log = settings.running.log or RunLog()
     log.lap("model")
     capture = _capture_of(loaded, settings)
@@ -62,7 +71,7 @@ def fill_store(
     chosen = sample_of(source, settings.limit, settings.seed)
     warn_left_out(chosen, name or "the data")
     with recomputing(settings.verify):
-        found = listed(chosen)
+        found = listed(chosen, None if engine is None else listing_of_tasks(chosen, verify=settings.verify))
     recipe = recipe_of(loaded, capture, chosen, settings, found.digest)
     if chosen is not source:
         recipe = replace(recipe, sample=f"{METHOD}, seed {settings.seed}")
@@ -84,7 +93,10 @@ def fill_store(
             writer.restore_head(head)
         writer.restore_contents(found.contents)
     with living_workers():
-        _fill(writer, loaded, capture, chosen, settings, progress)
+        if engine is None:
+            _fill(writer, loaded, capture, chosen, settings, progress)
+        else:
+            fill_by_workers(writer, loaded, capture, chosen, settings, progress, shard_of)
     return FeatureStore(writer.folder, recipe=recipe)
 
 
@@ -143,6 +155,16 @@ def _fill(
                 progress(done + rows.samples, samples)
             write(index, rows, forward.layout)
             done += rows.samples
+
+
+def shard_of(loaded: LoadedModel, forward: Forward, source: ImageSource, size: int) -> Rows:
+    """All samples of a source as one shard, in batches of ``size``."""
+    rows = Rows()
+    batches = stream(loaded, forward, source, consecutive(range(len(source)), size))
+    with closing(batches):
+        for features, batch in batches:
+            _add(rows, features, batch)
+    return rows
 
 
 def stream(

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..data.npy import ArrayArchive, mapped_array
+from ..data.parquet import SUFFIX, picture_columns
 from .arrays import FEATURES
 from .store import is_store
 
@@ -51,7 +52,7 @@ def holds_features(path: str | Path, kind: str | None = None) -> bool:
         return is_feature_folder(place)
     suffix = place.suffix.lower()
     if not place.is_file() or suffix not in (".npy", ".npz"):
-        return place.is_file() and suffix in (".parquet", ".safetensors")
+        return place.is_file() and (suffix == ".safetensors" or (suffix == SUFFIX and _is_table(place)))
     if suffix == ".npy":
         array = mapped_array(place)
         return _is_matrix(place, array.shape, array.dtype)
@@ -60,6 +61,11 @@ def holds_features(path: str | Path, kind: str | None = None) -> bool:
     if named:
         return True
     return any(_is_matrix(place, *archive.form(name)) for name in archive.names if name == "arr_0")
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a Parquet file holds features: none of its columns is one of pictures."""
+    return picture_columns(path) is None
 
 
 def _is_matrix(path: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> bool:

@@ -25,22 +25,23 @@ class Listed(NamedTuple):
     contents: Tensor
 
 
-def listed(source: ImageSource) -> Listed:
-    """The listing of a source, run through once."""
+def listed(source: ImageSource, lines: Iterable[str] | None = None) -> Listed:
+    """The listing of a source, run through once; its ``lines``, where others have put them together."""
     by_content = getattr(source, "content_digests", False)
     contents = array("q")
 
     def seen() -> Iterable[str]:
-        for line in source.listing():
+        for line in source.listing() if lines is None else lines:
             content = line.rpartition("\t")[2] if by_content else line
             # Of a file that cannot be read nothing is known but its name.
-            contents.append(_bits(line if content in (MISSING, CLOSED) else content))
+            contents.append(content_bits(line if content in (MISSING, CLOSED) else content))
             yield line
 
     digest = listing_digest(seen())
     return Listed(digest, torch.tensor(contents, dtype=torch.int64))
 
 
-def _bits(text: str) -> int:
+def content_bits(text: str) -> int:
+    """63 bits for a content, or whatever text stands for it."""
     content = text.encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest()) >> 1

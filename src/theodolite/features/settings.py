@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ..data.sampling import SEED
 from .asking import AsksModel
+from .engine import RayEngine
 from .run_log import RunLog
 from .writer import SHARD_ROWS
 
@@ -21,7 +22,8 @@ class Running:
     of this process, by the cores; 0: none, the model waits for them), ``batch_size`` pictures a forward pass.
     A picture that cannot be read is an error, unless such are to be skipped. ``channels_last`` is how
     pictures lie in memory, which decides the last digits (None: the faster way, measured on the first ones),
-    ``compile`` has torch compile the model. What a run chose is written into its ``log``.
+    ``compile`` has torch compile the model. What a run chose is written into its ``log``. ``engine`` is
+    ``"ray"``, ``"ray:ADDRESS"`` or a `RayEngine` where a cluster runs it instead of this process.
     """
 
     device: str = "auto"
@@ -32,6 +34,7 @@ class Running:
     batch_size: int | None = None
     compile: bool = False
     log: RunLog | None = field(default=None, compare=False, repr=False)
+    engine: RayEngine | str | None = None
 
 
 @dataclass(frozen=True)

@@ -153,14 +153,23 @@ class StoreWriter:
 
     def write(self, index: int, rows: Rows, layout: str | None = None) -> None:
         """Put a shard on disk, then name it in the manifest, with the ``layout`` the model ran in."""
-        content, record = _shard_bytes(index, rows, self.manifest)
-        write_bytes(self.folder / shard_name(index), content)
+        self.note(index, write_shard(self.folder, self.manifest, index, rows), layout)
+        self.manifest.write(self.folder)
+
+    def note(self, index: int, record: ShardRecord, layout: str | None = None) -> None:
+        """Name a shard that is on disk; the manifest is yet to be written."""
         so_far = self.manifest.layout or (None if not self.manifest.shards else CONTIGUOUS)
         if layout is not None:
             layout = layout if so_far in (None, layout) else MIXED
             self.manifest = replace(self.manifest, layout=layout)
         self.manifest = self.manifest.with_shard(index, record)
-        self.manifest.write(self.folder)
+
+
+def write_shard(folder: Path, manifest: Manifest, index: int, rows: Rows) -> ShardRecord:
+    """Put a shard of a store on disk; what its manifest is to say of it."""
+    content, record = _shard_bytes(index, rows, manifest)
+    write_bytes(folder / shard_name(index), content)
+    return record
 
 
 def _make(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from .by_class import ClassCalibration
 from .calibration import Calibration
 from .collecting import collect
+from .engines import fit_guard
 from .ensemble import Ensemble
 from .ensemble_guard import EnsembleGuard
 from .explain import Explainer
@@ -11,11 +12,12 @@ from .explanation import Explanation
 from .export import Exported, ExportRecord
 from .exported import ExportedGuard, load_exported
 from .fit_parts import fit_parts
-from .fitting import FittedGuard, fit_guard
+from .fitting import FittedGuard
 from .guard import Guard
 from .monitor import Monitor, Reading
 from .part import Part
 from .provenance import Provenance
+from .ray_dataset import DatasetColumns, collect_dataset
 from .serving import BatchGuard
 from .storage import ready_made
 from .verdicts import PathVerdict, Verdicts
@@ -24,6 +26,7 @@ __all__ = [
     "BatchGuard",
     "Calibration",
     "ClassCalibration",
+    "DatasetColumns",
     "Ensemble",
     "EnsembleGuard",
     "Explainer",
@@ -40,6 +43,7 @@ __all__ = [
     "Reading",
     "Verdicts",
     "collect",
+    "collect_dataset",
     "explain_paths",
     "fit_guard",
     "fit_parts",

@@ -93,29 +93,40 @@ def collect(
     number, count = (1, 1) if part is None else (part.number, part.count)
     source = _source(known, Lot(tuple(map(str, named.fit)), whole, number, count, settings.limit))
     looked = [one if isinstance(one, Part) else Part.load(one) for one in first_look]
-    waiting = _learnt(asked, looked, known.fit.head, source, calibration_share)
+    waiting = learnt(asked, looked, known.fit.head, source, calibration_share)
     kept = kept_share(calibration_share, source.lots[0].taken)
-    reading = _Pass(RowRuns(known.fit, runs), known.fit.head, calibration_share, kept)
-    return reading.part(asked, source, waiting)
+    rows = RowRuns(known.fit, runs)
+    reading = Pass(rows, known.fit.parts[0].width, known.fit.head, calibration_share, kept)
+    return reading.part(asked, source, waiting, _contents(rows))
 
 
-class _Pass:
+class Pass:
     """One reading of the rows, of which a share is held out, and of it a smaller share kept; what is fitted
     on goes on to the statistics."""
 
-    def __init__(self, data: RowRuns, head: Head | None, share: float, kept: float) -> None:
+    def __init__(
+        self, data: Iterable[Batch], width: int, head: Head | None, share: float, kept: float
+    ) -> None:
         self._data = data
         self._head = head
         self._share = share
         self._kept = kept
         self._samples = Seen()
         self._rows = FittedRows()
-        width = data.data.parts[0].width
         self._held_out, self._looked_at = held_out_bank(width), looked_at_bank(width)
         self._fitted_on = 0
 
-    def part(self, detectors: Sequence[Detector], source: PartSource, waiting: Sequence[Learner]) -> Part:
-        """What the detectors ask for; in a first look, what the shapings that are waiting learn from."""
+    def part(
+        self,
+        detectors: Sequence[Detector],
+        source: PartSource,
+        waiting: Sequence[Learner],
+        contents: Seen | None = None,
+    ) -> Part:
+        """What the detectors ask for; in a first look, what the shapings that are waiting learn from.
+
+        ``contents`` are digests of the pictures, where they are known.
+        """
         references: list[Reference] = []
         looks = looks_of(waiting)
         if looks:
@@ -138,7 +149,7 @@ class _Pass:
             self._samples,
             self._rows,
             source,
-            _contents(self._data),
+            contents,
             looks,
         )
 
@@ -167,7 +178,7 @@ def _chosen(
     return rows[which], None if labels is None else labels[which], ids[which]
 
 
-def _learnt(
+def learnt(
     detectors: Sequence[Detector],
     given: Sequence[Part],
     head: Head | None,

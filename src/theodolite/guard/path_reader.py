@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from torch import Tensor
 
@@ -36,6 +36,8 @@ from .origin import Origin, require_array, require_like_origin
 from .provenance import Provenance, require_store
 from .verdicts import PathVerdict, Verdicts, path_verdicts, unreadable
 
+Place: TypeAlias = FeatureStore | FeatureArray | ImageSource
+
 
 class PathBatch(NamedTuple):
     """Neighbouring samples: the names and features (n, D) of those that could be read, and the others."""
@@ -43,6 +45,13 @@ class PathBatch(NamedTuple):
     names: Sequence[str]
     features: Tensor | None
     unread: Sequence[str]
+
+    def verdicts(
+        self, judge: Callable[[Tensor], Verdicts], class_name: Callable[[int], str]
+    ) -> list[PathVerdict]:
+        """A row for each of them."""
+        rows = [] if self.features is None else path_verdicts(self.names, judge(self.features), class_name)
+        return [*rows, *map(unreadable, self.unread)]
 
 
 class PathReader:
@@ -89,28 +98,43 @@ class PathReader:
 
     def read(self, paths: Iterable[str]) -> Iterator[PathBatch]:
         """Batches, path after path; neighbouring picture files share batches."""
+        for place in self.places(paths):
+            if isinstance(place, FeatureStore):
+                yield from self._of_store(place)
+            elif isinstance(place, FeatureArray):
+                yield from self._of_array(place)
+            else:
+                yield from self._of_pictures(place)
+        self.say_tilted()
+
+    def say_tilted(self) -> None:
+        """Warn of pictures that were judged as they are stored, if there were any."""
+        if self._tilted:
+            warn_tilted(self._tilted)
+            self._tilted = []
+
+    def places(self, paths: Iterable[str]) -> Iterator[Place]:
+        """What paths name, each opened when its turn comes; neighbouring picture files are one source."""
         for loose, group in groupby(paths, key=self._is_picture):
             if loose:
-                yield from self._of_pictures(ImageFiles(Path(), [(path, None) for path in group]))
+                yield ImageFiles(Path(), [(path, None) for path in group])
                 continue
             for path in group:
                 yield from self._of_path(path)
-        if self._tilted:
-            warn_tilted(self._tilted)
 
-    def _of_path(self, path: str) -> Iterator[PathBatch]:
+    def _of_path(self, path: str) -> Iterator[Place]:
         require_named(path)
         if is_store(path):
-            yield from self._of_store(FeatureStore(path))
+            yield FeatureStore(path)
         elif not holds_features(path, self.kind):
             source = open_source(path, kind=None if self.kind == HOLDS_PICTURES else self.kind)
             warn_left_out(source, path)
-            yield from self._of_pictures(source)
+            yield source
         elif is_feature_folder(path):
             for part in feature_sets(Path(path)).values():
                 yield from self._of_path(str(part))
         else:
-            yield from self._of_array(open_array(path))
+            yield open_array(path)
 
     def verdicts(
         self,
@@ -122,9 +146,8 @@ class PathReader:
         """What a guard says of the samples, a row each, in batches."""
         done = 0
         with living_workers():
-            for names, features, unread in self.read(paths):
-                rows = [] if features is None else path_verdicts(names, judge(features), class_name)
-                rows += map(unreadable, unread)
+            for batch in self.read(paths):
+                rows = batch.verdicts(judge, class_name)
                 self.log.lap("first verdict")
                 done += len(rows)
                 progress(done, self.total)
@@ -134,14 +157,21 @@ class PathReader:
         return self.kind is None and is_picture(Path(path))
 
     def _of_array(self, array: FeatureArray) -> Iterator[PathBatch]:
-        require_array(array, self._width, self.provenance, self._origin)
+        self.require(array)
         blocks = ((names, features) for features, _, names in array.blocks())
         yield from self._of_rows(blocks, len(array))
 
-    def _of_store(self, store: FeatureStore) -> Iterator[PathBatch]:
-        require_store(self.provenance, store, accept_code_change=self.accept_code_change)
+    def require(self, rows: FeatureStore | FeatureArray) -> None:
+        """Refuse features of another model than the guard's."""
+        if isinstance(rows, FeatureArray):
+            require_array(rows, self._width, self.provenance, self._origin)
+            return
+        require_store(self.provenance, rows, accept_code_change=self.accept_code_change)
         if self.provenance is None:
-            require_like_origin(self._origin, store, self._width)
+            require_like_origin(self._origin, rows, self._width)
+
+    def _of_store(self, store: FeatureStore) -> Iterator[PathBatch]:
+        self.require(store)
         shards = (store.shard(index) for index in range(store.shards))
         yield from self._of_rows(((shard.names, shard.features) for shard in shards), len(store))
 
@@ -161,10 +191,18 @@ class PathReader:
 
     def _of_pictures(self, source: ImageSource) -> Iterator[PathBatch]:
         source = sample_of(source, self.limit)
-        loaded, forward = self._model(len(source))
+        self.ready(len(source))
         self.total += len(source)
+        yield from self.pictures(source, self.plan(len(source)))
+
+    def plan(self, samples: int) -> Iterator[list[int]]:
+        """So many pictures as batches."""
         size, first = self.running.batch_size or BATCH_SIZE, None if self.running.batch_size else FIRST_BATCH
-        plan = consecutive(range(len(source)), size, first=first)
+        return consecutive(range(samples), size, first=first)
+
+    def pictures(self, source: ImageSource, plan: Iterable[list[int]]) -> Iterator[PathBatch]:
+        """The planned batches of a source of pictures."""
+        loaded, forward = self.ready(len(source))
         turn = self.provenance is not None and self.provenance.turns
         batches = stream(loaded, forward, source, plan, finite=self.finite, turn=turn)
         for features, batch in batches:
@@ -173,7 +211,7 @@ class PathReader:
             self._tilted += () if turn else batch.tilted
             yield PathBatch(_as_openable(batch.names, source), rows, unread)
 
-    def _model(self, samples: int) -> tuple[LoadedModel, Forward]:
+    def ready(self, samples: int) -> tuple[LoadedModel, Forward]:
         """The model with its checked head, once for all paths; ``samples`` are those of the first one."""
         if self._known is None:
             self.log.lap("listing")

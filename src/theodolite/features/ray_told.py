@@ -1,0 +1,97 @@
+"""What workers tell the driver: a result with what was warned of, or the error of ours that ended the work.
+
+Errors travel as data, and are raised again where the result is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from .._version import __version__
+from ..core import errors
+from ..core.errors import InputError, TheodoliteError, UnreadableImageError
+
+Unit = TypeVar("Unit")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An error of ours on its way back: as data, which needs no code to be read."""
+
+    kind: str
+    message: str
+    path: str | None
+
+    @classmethod
+    def of(cls, error: TheodoliteError) -> Refused:
+        known = next(kind for kind in type(error).__mro__ if getattr(errors, kind.__name__, None) is kind)
+        return cls(known.__name__, str(error), getattr(error, "path", None))
+
+    def raised(self) -> TheodoliteError:
+        kind = getattr(errors, self.kind)
+        error: TheodoliteError = kind.__new__(kind, self.message)
+        error.args = (self.message,)
+        if isinstance(error, UnreadableImageError):
+            error.path = self.path
+        return error
+
+
+def told(error: TheodoliteError) -> str:
+    """An error of ours as text."""
+    return json.dumps(asdict(Refused.of(error)))
+
+
+def untold(text: str) -> Refused:
+    """The error of a text, as what a task gives."""
+    return Refused(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Told(Generic[Result]):
+    """What a unit gave, and what was warned of meanwhile."""
+
+    result: Result
+    warned: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Who sends work: its version of theodolite, and the folder that relative paths start from."""
+
+    version: str
+    folder: str
+
+    @classmethod
+    def here(cls) -> Driver:
+        return cls(__version__, str(Path.cwd()))
+
+    def joined(self) -> None:
+        """In a worker: the same version is required, and the same folder taken where it is there."""
+        if self.version != __version__:
+            raise InputError(
+                f"a worker has theodolite {__version__}, the driver {self.version}: install the "
+                f"same version on all machines"
+            )
+        if str(Path.cwd()) != self.folder and Path(self.folder).is_dir():
+            os.chdir(self.folder)
+
+
+def done(work: Callable[[Unit], Result], unit: Unit, driver: Driver | None = None) -> Told[Result] | Refused:
+    """In a worker: the work, or the error of ours that it ended with."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", errors.TheodoliteWarning)
+        try:
+            if driver is not None:
+                driver.joined()
+            result = work(unit)
+        except TheodoliteError as error:
+            return Refused.of(error)
+    return Told(result, tuple(str(warning.message) for warning in caught))
