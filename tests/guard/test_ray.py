@@ -104,6 +104,18 @@ def test_a_store_has_the_same_bytes_also_if_a_worker_is_killed(
 
 
 @pytest.mark.usefixtures("ray")
+@pytest.mark.parametrize("asked", ["a nudge", "layers"])
+def test_workers_give_what_a_score_asks_of_the_model(asked: str, pictures: Path, tmp_path: Path) -> None:
+    """Nudged inputs, and rows of several layers: not the plain features under their name."""
+    more: dict[str, Any] = {"score": th.ODIN()} if asked == "a nudge" else {"layer": "_conv_head,_fc"}
+    here = extracted(pictures, tmp_path / "here", HERE, **more)
+    there = extracted(pictures, tmp_path / "there", ON_RAY, **more)
+    assert there.manifest.recipe == here.manifest.recipe
+    assert there.manifest.recipe.model_score is not None or there.manifest.recipe.rows is not None
+    assert files_of(there.path) == files_of(here.path)
+
+
+@pytest.mark.usefixtures("ray")
 def test_an_interrupted_extraction_goes_on_by_shards(
     pictures: Path, local_store: FeatureStore, tmp_path: Path
 ) -> None:

@@ -207,7 +207,7 @@ class _Judging:
                 f"of the cluster share"
             )
         rate, policy = self.scoring.false_alarm_rate, self.scoring.unscorable
-        judge = partial(guard.verdicts, false_alarm_rate=rate, unscorable=policy)
+        judge = partial(guard.verdicts_of_own, rate=rate, unscorable=policy)
         tally = Tally(SHOWN)
         with open_sink(self.folder / _file(unit.number)) as sink:
             for batch in _batches(reader, unit):
