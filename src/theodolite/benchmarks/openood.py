@@ -7,8 +7,8 @@ repositories have them. These have most lists alike; where other files of the sa
 they are refused as other lists:
 
     imagenet200/test_imagenet200  9,000 lines, 8f225c26d8f1: moxime/ooddict, the same file as validation
-    cifar10/test_tin              8,793 lines, cf2ed2e4d8af: hungdv1107/OpenOOD, 1,000 more: as many as validation
-    cifar100/test_tin             7,498 lines, 9c4c5c534cae: there too, 972 more: as many as validation
+    cifar10/test_tin              8,793 lines, cf2ed2e4d8af: hungdv1107/OpenOOD, 1,000 more, as validation has
+    cifar100/test_tin             7,498 lines, 9c4c5c534cae: there too, 972 more, as validation has
 
 Lists that none of them has (the training lists of ImageNet) are taken as they are, and that is said.
 
