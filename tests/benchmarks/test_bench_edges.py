@@ -8,6 +8,7 @@ import json
 import linecache
 import shutil
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +19,16 @@ from safetensors.torch import load_file, save_file
 
 from command_server import run
 from made_folders import CLASSES, WIDTH, make_folder
+from made_openood import make_openood
 from theodolite.benchmarks import BenchSettings, bench, compare, extraction
 from theodolite.benchmarks import run as run_bench
 from theodolite.benchmarks.extraction import Extraction
 from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.benchmarks.feature_sets import FileSet
-from theodolite.benchmarks.protocols import own_protocol
+from theodolite.benchmarks.protocols import own_protocol, protocol
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.cli.bench import command_line
-from theodolite.core.errors import FormatError, InputError
+from theodolite.core.errors import FormatError, InputError, TheodoliteWarning
 from theodolite.detectors import _registry as registry
 from theodolite.detectors.spec import parse_specs
 from theodolite.evaluation import head_accuracy
@@ -54,11 +56,11 @@ def test_published_numbers_of_another_setting_do_not_stand_beside(
     """Folders of several protocols share options: KNN has k=50 then, and not the 1000 of ImageNet."""
     monkeypatch.setattr(compare, "_MAY_LACK", 1.0)
     folders = {}
-    for protocol, backbone in (("imagenet", "vit-b16"), ("cifar10", "resnet18-scl")):
-        about = {"name": protocol, "protocol": protocol, "backbone": backbone}
-        folders[protocol] = make_folder(tmp_path / protocol, about=about)
+    for known, backbone in (("imagenet", "vit-b16"), ("cifar10", "resnet18-scl")):
+        about = {"name": known, "protocol": known, "backbone": backbone}
+        folders[known] = make_folder(tmp_path / known, about=about)
         for name in ("inaturalist", "sun", "places"):
-            shutil.copy(folders[protocol] / "svhn.safetensors", folders[protocol] / f"{name}.safetensors")
+            shutil.copy(folders[known] / "svhn.safetensors", folders[known] / f"{name}.safetensors")
 
     def beside(*names: str) -> dict[str, tuple[object, bool]]:
         """The k of KNN, and whether a published number stands beside it, by model."""
@@ -90,6 +92,19 @@ def test_a_checkpoint_of_ones_own_is_not_the_papers_network(
     made = Extraction(chosen, tmp_path / "cache", None)
     assert made.subject(MODEL).backbone == "resnet50"
     assert made.subject(MODEL, tmp_path / "mine.safetensors").backbone is None
+
+
+def test_a_set_without_some_of_its_pictures_names_one_that_is_not_there(tmp_path: Path) -> None:
+    data = make_openood(tmp_path)
+    gone = data / "images_classic" / "test_tin" / "7.png"
+    gone.unlink()
+    chosen = protocol("openood-cifar10").with_own_lists()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TheodoliteWarning)  # of lists of one's own
+        subject = Extraction(chosen, tmp_path / "cache", tmp_path).subject(MODEL)
+    assert set(subject.missing) == {"tin"}
+    assert f"1 of 25 of its pictures are not: no {gone}" in subject.missing["tin"]
+    assert "25 samples" not in subject.missing["tin"]
 
 
 def test_scores_from_another_bank_are_not_reused(tmp_path: Path) -> None:

@@ -128,8 +128,9 @@ def test_own_protocols_need_other_data_to_fit_on(tmp_path: Path) -> None:
         own_protocol(test="test", fit=None, ood={"far": "far"})
     with pytest.raises(InputError, match="mean nothing"):
         own_protocol(test=str(tmp_path), fit=str(tmp_path), ood={"far": "far"})
-    with pytest.raises(InputError, match="cannot be called 'id_test'"):
-        own_protocol(test="test", fit="fit", ood={"id_test": "far"})
+    for name in ("id_test", "ood_val"):
+        with pytest.raises(InputError, match=f"cannot be called '{name}'"):
+            own_protocol(test="test", fit="fit", ood={name: "far"})
     with pytest.raises(InputError, match="near-ood"):
         protocol("cifar11")
 

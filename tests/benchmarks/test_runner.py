@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,31 @@ def test_an_average_over_other_sets_is_not_compared(folder: Path, tmp_path: Path
     assert not made.cell("resnet18-scl", "ORA", "average", "fpr95").published
 
 
+def test_an_average_over_a_set_more_is_not_compared(folder: Path, tmp_path: Path) -> None:
+    more = make_folder(tmp_path / "more", about=json.loads((folder / "about.json").read_text()))
+    shutil.copy(more / "svhn.safetensors", more / "mine.safetensors")
+    made = measured(from_folder(more), "ora")
+    assert made.cell("resnet18-scl", "ORA", "svhn", "fpr95").published
+    assert not made.cell("resnet18-scl", "ORA", "average", "fpr95").published
+
+
+def test_an_ensembles_average_is_compared_over_the_sets_in_common(tmp_path: Path) -> None:
+    folders = []
+    for backbone in ("resnet50-scl", "resnet50", "vit-b16"):
+        about = {"name": backbone, "protocol": "imagenet", "backbone": backbone}
+        folders.append(made := make_folder(tmp_path / backbone, about=about))
+        for old, new in (("svhn", "inaturalist"), ("isun", "sun"), ("places365", "places")):
+            (made / f"{old}.safetensors").rename(made / f"{new}.safetensors")
+    expected = {1: ["22.53", "22.53"], 3: []}
+    for members, printed in expected.items():
+        for made in folders[:members]:
+            shutil.copy(made / "sun.safetensors", made / "mine.safetensors")
+        result = measured([from_folder(made) for made in folders], "ora", ensemble=True)
+        average = result.cell(result.subject_names[-1], "ORA", "average", "fpr95")
+        assert [value.printed for value in average.published] == printed
+        assert not result.cell("resnet50-scl", "ORA", "average", "fpr95").published
+
+
 def test_other_samples_than_the_papers_are_not_compared(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,11 +174,25 @@ def test_other_samples_than_the_papers_are_not_compared(
     [
         ({"protocol": "cifr10", "backbone": "resnet18-scl"}, "did you mean 'cifar10'"),
         ({"protocol": "cifar10", "backbone": "resnet18scl"}, "did you mean 'resnet18-scl'"),
+        ({"protocol": "openood-cifar1O"}, "did you mean 'openood-cifar10'"),
+        ({"backbone": "resnet18-scl"}, "no protocol: name the protocol too"),
     ],
 )
 def test_a_misspelt_protocol_or_backbone_is_said(tmp_path: Path, about: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_folder(make_folder(tmp_path / "made", about=about))
+
+
+@pytest.mark.parametrize("about", [None, {"protocol": "own"}, {"protocol": "cifar10"}])
+def test_validation_sets_are_never_judged(tmp_path: Path, about: dict[str, str] | None) -> None:
+    made = make_folder(tmp_path / "made", about=about)
+    for name in ("id_val", "ood_val"):
+        shutil.copy(made / "svhn.safetensors", made / f"{name}.safetensors")
+    assert list(from_folder(made).ood) == ["isun", "places365", "svhn", "textures"]
+    for path in (made / f"{name}.safetensors" for name in ("isun", "places365", "svhn", "textures")):
+        path.unlink()
+    with pytest.raises(InputError, match="holds no OOD set"):
+        from_folder(made)
 
 
 # ---------------------------------------------------------------------- going on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,25 @@ def test_a_figure_is_drawn_from_the_papers_data_where_it_is_here(
     assert seen == [("cifar10", "resnet18-scl")]
     assert list(drawn) == ["figure-sine-resnet18-scl"]
     assert source == "resnet18-scl (the paper's own networks and data)"
+
+
+def test_a_figure_without_some_of_the_papers_sets_names_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    part = replace(made_subject("resnet18-scl"), missing={"isun": "not here", "svhn": "not here"})
+    monkeypatch.setattr(_figure_registry, "runs", lambda _pair, _root: True)
+    monkeypatch.setattr(_figure_registry, "paper_subject", lambda _pair, _context: part)
+    _, source = paper_figures()["fig:sine"].drawn(Context(tmp_path, tmp_path / "cache"))
+    assert source == "resnet18-scl (the paper's own networks, and its data without isun, svhn)"
+
+
+def test_samples_that_could_not_be_compared_are_said_of_an_ensemble(tmp_path: Path) -> None:
+    said: list[str] = []
+    context = Context(tmp_path, tmp_path / "cache", say=said.append)
+    figure = paper_figures()["fig:model_ensemble_hist"]
+    assert list(figure.draw(context, [made_subject("a"), made_subject("b")])) == ["figure-ensemble"]
+    for name in ("id_test", "textures"):
+        assert f"ensemble: the samples of {name} have no ids, and are matched by place alone" in said
 
 
 def test_without_the_papers_data_a_figure_says_that_it_is_not_the_papers(

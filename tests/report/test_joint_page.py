@@ -15,8 +15,10 @@ from theodolite.benchmarks import Cell, Repeats, RunResult, join
 from theodolite.benchmarks.facts import SubjectFacts
 from theodolite.core.errors import InputError
 from theodolite.evaluation import Curve, list_metrics, metric
+from theodolite.report.documents import result_document
 from theodolite.report.page.write import render_joint
 from theodolite.report.tables import joint_table, metric_table, paired_tables
+from theodolite.report.tables.markdown import escaped
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +95,16 @@ def test_models_on_different_data_are_told_apart(result: RunResult) -> None:
         "net0", "net1", "vit", "average of 2 models", "rank",
     ]  # fmt: skip
     assert "best mean rank by FPR95" in page.texts
+
+
+def test_notes_and_cautions_reach_the_page_and_the_document(result: RunResult) -> None:
+    told = replace(result, notes=("ensemble: the samples have no ids",))
+    cautions = [line for line in told.cautions if line.startswith(("net0, ORA", "net1, ORA"))]
+    assert len(cautions) == 2, "ORA's maximum over four classes"
+    page, document = ParsedPage(render_joint(told)), result_document(told)
+    for line in (*told.notes, *cautions):
+        assert f"Note: {line}" in page.texts
+        assert f"- {escaped(line)}" in document.splitlines()
 
 
 def test_the_published_average_and_accuracy_stand_beside_ours() -> None:

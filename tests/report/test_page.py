@@ -15,7 +15,7 @@ from PIL import Image
 from report_parser import ParsedPage
 from sample_report import PUBLISHED, SUBJECT, make_page, make_result
 from theodolite.benchmarks.cells import PublishedValue
-from theodolite.benchmarks.facts import SubjectFacts
+from theodolite.benchmarks.facts import DetectorFacts, SubjectFacts
 from theodolite.benchmarks.measure import Intervals, result_of_scores
 from theodolite.benchmarks.result import RunResult
 from theodolite.benchmarks.telling import TellingSample, Triangle
@@ -257,6 +257,30 @@ def test_what_a_run_says_of_itself_is_on_its_page() -> None:
     best = min(averages, key=lambda cell: cell.value)
     place = found.texts.index("average FPR95 ↓")
     assert found.texts[place + 1 : place + 3] == [f"{best.value:.2f} %", f"{best.detector}, best of 3"]
+
+
+def test_notes_of_the_run_and_cautions_of_the_model_are_on_its_page() -> None:
+    plain = make_result()
+    few = plain.subjects[SUBJECT]
+    ora = DetectorFacts(detector="ora", options={"aggregate": "max"})
+    result = replace(
+        plain,
+        subjects={SUBJECT: few, "many": replace(few, classes=1000), "few": few},
+        detectors={"ORA": ora, "fine": ora},
+        notes=("ensemble: the samples have no ids",),
+    )
+    cautions = {line.split(",")[0]: line for line in result.cautions}
+    assert set(cautions) == {SUBJECT, "few"}
+    assert all(line.startswith(f"{name}, ORA, fine: ") for name, line in cautions.items())
+    texts = ParsedPage(render(make_page(result))).texts
+    assert "Note: ensemble: the samples have no ids" in texts
+    assert f"Note: {cautions[SUBJECT]}" in texts
+    assert f"Note: {cautions['few']}" not in texts
+    for repeats, shown in (({"both": ("many", "few")}, {"few"}), ({}, {SUBJECT, "few"})):
+        cells = tuple(replace(cell, subject="both") for cell in plain.cells)
+        several = replace(result, cells=cells, repeats=repeats)
+        notes = Page(result=several, subject="both").notes
+        assert {name for name, line in cautions.items() if f"Note: {line}" in notes} == shown
 
 
 def test_a_result_read_from_a_file_has_its_tables_but_no_threshold() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..detectors.spec import DetectorSpec
 from ..published import Options, PublishedCell, find_leaderboard, load_leaderboard, lookup
@@ -20,7 +20,11 @@ def published_beside(
     subject: Subject, spec: DetectorSpec, ood: str, metric: str
 ) -> tuple[PublishedValue, ...]:
     """All printed numbers for one model, score, OOD set and metric; none for a model not in the paper."""
-    if subject.protocol is None or subject.backbone is None or not _comparable(subject, spec, ood):
+    if (
+        subject.protocol is None
+        or subject.backbone is None
+        or not _comparable(subject, spec, ood, subject.ood)
+    ):
         return ()
     options: Options = spec.published_options()
     if subject.published_head is not None:
@@ -54,8 +58,9 @@ def published_ensemble(
     """The same for the sum of the scores of several models."""
     backbones = tuple(sorted(subject.backbone for subject in subjects if subject.backbone is not None))
     protocol = subjects[0].protocol
-    known = len(backbones) == len(subjects) and all(_comparable(subject, spec, ood) for subject in subjects)
-    if protocol is None or not known:
+    common = set.intersection(*(set(subject.ood) for subject in subjects))
+    known = all(_comparable(subject, spec, ood, common) for subject in subjects)
+    if protocol is None or len(backbones) < len(subjects) or not known:
         return ()
     return _values(protocol, spec.name, ood, metric, {**spec.published_options(), "ensemble": backbones})
 
@@ -80,13 +85,16 @@ def leaderboard_beside(subject: Subject) -> str | None:
     return board if board is not None and load_leaderboard(board).classes == subject.head.classes else None
 
 
-def _comparable(subject: Subject, spec: DetectorSpec, ood: str) -> bool:
-    """A figure compares with the paper's on the paper's sets only, and an average over all of them.
+def _comparable(subject: Subject, spec: DetectorSpec, ood: str, averaged: Collection[str]) -> bool:
+    """A figure compares with the paper's on the paper's sets only, and an average over just these.
 
-    The score must be set as the field does on that protocol: joined models of several protocols share one.
+    ``averaged`` are the OOD sets of the average. The score must be set as the field does on that protocol:
+    joined models of several protocols share one.
     """
     known = find_protocol(subject.protocol)
     if known is None or spec.field_settings() != dict(known.settings.get(spec.name, {})):
+        return False
+    if ood == AVERAGE and set(averaged) != {part.name for part in known.ood}:
         return False
     sets = [part for part in known.ood if ood in (part.name, AVERAGE)]
     rows = {TEST: subject.test, **subject.ood}

@@ -185,7 +185,7 @@ class Extraction:
         return with_shifted(subject, {part.name: sets[part.name] for part in shifted}) if shifted else subject
 
     def _why(self, part: ProtocolSet) -> str:
-        found = part.locate(self.root)
+        found = part.locate(self.root, verify=True)  # as pictures are opened: the reason is the same
         if found is None:
             return f"{part.path} does not exist"
         return f"{found.detail}. How to get it: {found.dataset.obtain}"

@@ -3,7 +3,8 @@
 A feature folder holds ``head.safetensors`` (weight, bias) and, each a safetensors file (features, labels) or
 a feature store: ``id_fit``, ``id_test``, and one for every OOD set. Where files hold ``logits`` as well, the
 head must give them; without a head it is recovered from those of the ID sets. ``about.json`` may say which
-protocol and backbone it belongs to, so that published numbers are found.
+protocol and backbone it belongs to, so that published numbers are found. ``id_val`` and ``ood_val`` are to
+choose settings on: they are never judged.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..features.store import FeatureStore, is_store
 from ..models import list_models
 from ..published import backbones
 from ..reference.head import Head
-from .feature_sets import AVERAGE, FIT, TEST, FileSet, StoreSet
+from .feature_sets import AVERAGE, FIT, ID_VAL, OOD_VAL, TEST, FileSet, StoreSet
 from .full_spectrum import with_shifted
 from .protocols import OWN, Protocol, find_protocol, list_protocols
 from .subject import Subject
@@ -43,8 +44,8 @@ class About:
 def from_folder(folder: str | Path, *, name: str | None = None, full_spectrum: bool = False) -> Subject:
     """The subject in a feature folder.
 
-    Of a protocol that has validation sets and shifted ID data these are no OOD sets; with ``full_spectrum``
-    the shifted data count as ID.
+    Validation sets, and the shifted ID data of its protocol, are no OOD sets; with ``full_spectrum`` the
+    shifted data count as ID.
     """
     require_named(folder)
     place = Path(folder).expanduser()
@@ -59,7 +60,7 @@ def from_folder(folder: str | Path, *, name: str | None = None, full_spectrum: b
     if not names:
         raise InputError(f"{place} holds no OOD set: put NAME.safetensors with features beside id_test")
     ood = {outliers: _required(place, outliers) for outliers in names}
-    _require_known(about, place)
+    _require_backbone(about, place)
     subject = Subject(
         name or about.name or place.resolve().name,
         read_head(place),
@@ -84,17 +85,13 @@ def from_folder(folder: str | Path, *, name: str | None = None, full_spectrum: b
 
 def _outliers(folder: Path, known: Protocol | None) -> list[str]:
     """The OOD sets of a feature folder; in the order of the protocol, then by their names."""
-    found = outlier_names(folder)
-    if known is None or not known.groups:
-        return found
-    order = {part.name: place for place, part in enumerate(known.ood)}
-    others = {part.name for part in (*known.shifted, *known.tuning)}
-    return sorted(set(found) - others, key=lambda name: (order.get(name, len(order)), name))
-
-
-def outlier_names(folder: Path) -> list[str]:
-    """Every set of a feature folder that is neither ID data nor the head."""
-    return sorted(set(feature_sets(folder)) - {FIT, TEST})
+    found = set(feature_sets(folder)) - {FIT, TEST, ID_VAL, OOD_VAL}
+    if known is None:
+        return sorted(found)
+    found -= {part.name for part in (*known.shifted, *known.tuning)}
+    # Only where sets are in groups does their order say something.
+    order = {part.name: place for place, part in enumerate(known.ood)} if known.groups else {}
+    return sorted(found, key=lambda name: (order.get(name, len(order)), name))
 
 
 def read_head(folder: Path) -> Head:
@@ -118,6 +115,11 @@ def read_head(folder: Path) -> Head:
 
 
 def read_about(folder: Path) -> About:
+    """What a feature folder says of itself.
+
+    A protocol that is not known is refused: its shifted ID data would pass for OOD sets, its settings would
+    not be taken, and no published number would be found, all without a word.
+    """
     path = folder / ABOUT
     if not path.is_file():
         return About()
@@ -125,7 +127,14 @@ def read_about(folder: Path) -> About:
     names = [said.get(key) for key in ("name", "protocol", "backbone")] if isinstance(said, dict) else [0]
     if not all(value is None or isinstance(value, str) for value in names):
         raise FormatError(f"{path} must hold a JSON object with name, protocol and backbone, each a text")
-    return About(*names)
+    about = About(*names)
+    if about.protocol not in (None, OWN) and find_protocol(about.protocol) is None:
+        known = [known.name for known in list_protocols()]
+        raise InputError(
+            f"{path}: no protocol is called {about.protocol!r}{did_you_mean(str(about.protocol), known)} "
+            f"Known: {', '.join(known)}"
+        )
+    return about
 
 
 def write_about(folder: Path, about: About) -> None:
@@ -143,15 +152,14 @@ def _required(folder: Path, name: str) -> FileSet | StoreSet:
     raise InputError(f"{folder} has neither {name}.safetensors nor a feature store {name}/")
 
 
-def _require_known(about: About, folder: Path) -> None:
+def _require_backbone(about: About, folder: Path) -> None:
     """A misspelt backbone would silently find no published number."""
     if about.backbone is None or about.protocol == OWN:
         return
-    if find_protocol(about.protocol) is None:
-        protocols = [protocol.name for protocol in list_protocols()]
+    if about.protocol is None:
         raise InputError(
-            f"{folder / ABOUT}: no protocol is called {about.protocol!r}"
-            f"{did_you_mean(str(about.protocol), protocols)} Known: {', '.join(protocols)}"
+            f"{folder / ABOUT} names the backbone {about.backbone!r} and no protocol: name the protocol too, "
+            f"one of {', '.join(known.name for known in list_protocols())}"
         )
     known = sorted({*backbones(), *(card.backbone for card in list_models())})
     if about.backbone not in known:

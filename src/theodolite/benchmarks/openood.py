@@ -2,9 +2,15 @@
 
 OpenOOD's data folder holds ``benchmark_imglist/NAME/LIST.txt`` (`path label` a line) and the pictures in
 ``images_classic`` and ``images_largescale``. A data set here is one folder of lists, a split is one list: how
-many lines it has, and what the sha256 of the file begins with. Counts and digests are of the lists as several
-public repositories have them, all alike. Lists that none of them has (the training lists of ImageNet) are
-taken as they are, and that is said.
+many lines it has, and what the sha256 of the file begins with. Counts and digests are of the lists as public
+repositories have them. These have most lists alike; where other files of the same name are in circulation
+they are refused as other lists:
+
+    imagenet200/test_imagenet200  9,000 lines, 8f225c26d8f1: moxime/ooddict, the same file as validation
+    cifar10/test_tin              8,793 lines, cf2ed2e4d8af: hungdv1107/OpenOOD, 1,000 more, as validation has
+    cifar100/test_tin             7,498 lines, 9c4c5c534cae: there too, 972 more, as validation has
+
+Lists that none of them has (the training lists of ImageNet) are taken as they are, and that is said.
 
 OOD sets are in two groups, near and far, whose figures are unweighted means over their sets. Settings are
 chosen on the validation sets, which judge nothing. Full-spectrum counts ID data under a shift (``csid`` in

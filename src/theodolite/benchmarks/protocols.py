@@ -15,7 +15,7 @@ from ..core.errors import InputError
 from ..data import ImageSource, open_source
 from ..detectors.spec import Settings
 from .datasets import dataset
-from .feature_sets import AVERAGE, FIT, TEST
+from .feature_sets import AVERAGE, FIT, ID_VAL, OOD_VAL, TEST
 from .locate import Located, locate
 
 OWN = "own"
@@ -253,7 +253,7 @@ def own_protocol(
     if Path(fit).resolve() == Path(test).resolve():
         raise InputError(f"--fit and --id are both {fit}: scores of data they were fitted on mean nothing")
     for outliers in ood:
-        if outliers in (FIT, TEST, AVERAGE) or "/" in outliers:
+        if outliers in (FIT, TEST, ID_VAL, OOD_VAL, AVERAGE) or "/" in outliers:
             raise InputError(
                 f"an OOD set cannot be called {outliers!r}: choose another NAME in --ood NAME=DIR"
             )

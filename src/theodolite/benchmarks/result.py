@@ -7,7 +7,7 @@ look stay with a result in memory, for pages and figures; a file leaves them out
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -130,14 +130,18 @@ class RunResult:
     @property
     def cautions(self) -> list[str]:
         """What to know before a row of some model is trusted; nothing of scores that are not known here."""
+        return self.cautions_of(self.subjects)
+
+    def cautions_of(self, models: Collection[str]) -> list[str]:
+        """The cautions of some models; rows of which the same is to be said stand together."""
         known = set(list_detectors())
-        return [
-            f"{name}, {label}: {caution}"
-            for label, facts in self.detectors.items()
-            if facts.detector in known
-            for name, subject in self.subjects.items()
-            if (caution := _caution(facts, subject.classes)) is not None
-        ]
+        found: dict[tuple[str, str], list[str]] = {}
+        for label, facts in self.detectors.items():
+            for name in [name for name in self.subjects if name in models and facts.detector in known]:
+                caution = _caution(facts, self.subjects[name].classes)
+                if caution is not None:
+                    found.setdefault((name, caution), []).append(label)
+        return [f"{name}, {', '.join(labels)}: {caution}" for (name, caution), labels in found.items()]
 
     @property
     def accuracies(self) -> list[str]:

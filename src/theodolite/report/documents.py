@@ -76,8 +76,8 @@ def result_document(result: RunResult, view: View | None = None) -> str:
     lines += [line for label, said in told.items() for line in (f"{escaped(label)}: {escaped(said)}.", "")]
     if result.left_out:
         lines += ["Left out:", "", *(f"- {note}" for note in result.left_out), ""]
-    if result.notes:
-        lines += ["Notes:", "", *(f"- {escaped(note)}" for note in result.notes), ""]
+    if notes := [*result.notes, *result.cautions]:
+        lines += ["Notes:", "", *(f"- {escaped(note)}" for note in notes), ""]
     return "\n".join([*lines, versions_line(result.versions), ""])
 
 

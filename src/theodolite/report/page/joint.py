@@ -75,14 +75,15 @@ def paired_parts(result: RunResult) -> list[PairedPart]:
 
 
 def joint_notes(result: RunResult) -> list[str]:
-    """The lines below the title: what keeps models apart, repeats, and what was left out."""
+    """The lines below the title: what keeps models apart, repeats, what was left out, and what to know."""
     notes = [] if result.joint is None else list(result.joint.notes)
     notes += [] if result.paired is None else result.paired.notes
     notes += [
         f"{name}: mean over {len(members)} repeats, {', '.join(members)}."
         for name, members in result.repeats.items()
     ]
-    return notes + [f"Left out: {line}" for line in result.left_out]
+    notes += [f"Left out: {line}" for line in result.left_out]
+    return notes + [f"Note: {line}" for line in (*result.notes, *result.cautions)]
 
 
 def joint_headlines(result: RunResult) -> list[Headline]:

@@ -91,7 +91,11 @@ class Page:
 
     @property
     def notes(self) -> list[str]:
-        """The lines below the title: the summary, the samples of each set, what was left out and why."""
+        """The lines below the title.
+
+        The summary, the samples of each set, what was left out and why, and what to know before it is
+        believed.
+        """
         lines = list(self.summary)
         if self.facts is not None and self.facts.samples:
             lines.append(", ".join(f"{name} {count:,}" for name, count in self.facts.samples.items()))
@@ -104,7 +108,11 @@ class Page:
         lines += [f"{label} is left out: {reason}" for label, reason in refused.items()]
         missing = {} if self.facts is None else self.facts.missing
         lines += [] if self.result.paired is None else self.result.paired.notes
-        return lines + [f"{ood} is missing: {reason}" for ood, reason in missing.items()]
+        lines += [f"{ood} is missing: {reason}" for ood, reason in missing.items()]
+        # Behind repeats and an ensemble are several models.
+        behind = self.result.repeats.get(self.subject, (self.subject,) if self.facts is not None else None)
+        cautions = self.result.cautions if behind is None else self.result.cautions_of(behind)
+        return lines + [f"Note: {line}" for line in (*self.result.notes, *cautions)]
 
     @property
     def origin(self) -> dict[str, str]:
