@@ -407,3 +407,9 @@ sys.exit(any(name.split(".")[0] == "ray" for name in sys.modules))
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "scores.csv").is_file()
+
+
+def test_a_dataset_leaves_no_picture_out_unnamed() -> None:
+    """Known before Ray is asked for anything."""
+    with pytest.raises(InputError, match="filter the dataset before"):
+        collect_dataset(object(), LITE, running=Running(engine="ray", skip_unreadable=True))

@@ -92,6 +92,11 @@ def collect_dataset(
     if calibration_share != 0:
         check_share(calibration_share)
     columns, running = columns or DatasetColumns(), running or Running(engine="ray")
+    if running.skip_unreadable:
+        raise InputError(
+            "skip_unreadable is for folders and lists, of which every picture that is left out can be named: "
+            "filter the dataset before"
+        )
     engine = engine_of(running.engine) or RayEngine()
     asked = [choose_detector(one) for one in detectors or (None,)]
     for detector in asked:
