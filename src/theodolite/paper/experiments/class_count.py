@@ -36,7 +36,10 @@ COMPARED = ("max", "mean")
 
 @dataclass(frozen=True)
 class Row:
-    """FPR95 and AUROC in per cent, averaged over the OOD sets: mean and deviation over draws of classes."""
+    """FPR95 and AUROC in per cent, averaged over the OOD sets: mean and deviation over draws of classes.
+
+    The deviation has n − 1 in its denominator; all classes are drawn once, and have none.
+    """
 
     network: str
     classes: int
@@ -49,6 +52,11 @@ class Row:
     def regret(self) -> float:
         """FPR95 that "auto" has above the better of the two."""
         return self.fpr95[self.auto].mean - min(self.fpr95[name].mean for name in COMPARED)
+
+    def text(self, name: str) -> str:
+        """FPR95 and AUROC of one of the two."""
+        found = (self.fpr95[name], self.auroc[name])
+        return ", ".join(part.text() if self.draws > 1 else f"{part.mean:.2f}" for part in found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +73,7 @@ class ClassCount(TableStudy):
                 row.network,
                 f"{row.classes:,}",
                 str(row.draws),
-                *(f"{row.fpr95[name].text()}, {row.auroc[name].text()}" for name in COMPARED),
+                *(row.text(name) for name in COMPARED),
                 row.auto,
                 f"{row.regret:.2f}",
             ]
@@ -159,4 +167,5 @@ def _figures(held: _Held, kept: Tensor) -> dict[str, dict[str, float]]:
 
 
 def _spread(values: list[float]) -> Spread:
-    return Spread(round(float(np.mean(values)), 4), round(float(np.std(values)), 4))
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return Spread(round(float(np.mean(values)), 4), round(deviation, 4))
