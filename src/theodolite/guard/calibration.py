@@ -253,7 +253,7 @@ class Calibration(nn.Module):
         return (
             f"{100 * shares[one]:.1f} % of the {len(peers):,} calibration samples{of} have the lowest score, "
             f"{float(peers[0]):g}: at this rate, {false_alarm_rate:g}, nothing that scores like them can be "
-            f"flagged, only what scores lower than every one of them. Does the score say anything about these "
+            f"flagged, only what scores lower than every one of them. Does the score say anything about such "
             f"features? If it does, ask for a larger rate, or take another score"
         )
 
