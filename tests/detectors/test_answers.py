@@ -203,12 +203,14 @@ def test_klm_needs_no_labels(mixed: Problem) -> None:
     assert torch.equal(alone, th.KLM().fit(mixed.train, mixed.labels, head=mixed.head).score(mixed.test))
 
 
-@pytest.mark.parametrize("name", ["she", "openmax", "tempscale", "klm"])
+@pytest.mark.parametrize("name", ["she", "openmax", "tempscale", "klm", "ora"])
 def test_a_reference_without_the_head_has_no_answers(name: str, mixed: Problem) -> None:
-    needs = th.create(name).needs
-    reference = th.Reference.collect(mixed.train, mixed.labels, needs=needs)
+    detector = th.ORA(class_weights="accuracy") if name == "ora" else th.create(name)
+    reference = th.Reference.collect(mixed.train, mixed.labels, needs=detector.needs)
     with pytest.raises(InputError, match="collected without the head, whose answers"):
-        th.create(name).fit(reference, head=mixed.head)
+        detector.fit(reference, head=mixed.head)
+    seen = th.Reference.collect(mixed.train, mixed.labels, needs=detector.needs, head=mixed.head)
+    detector.fit(seen)
 
 
 # ---------------------------------------------------------------------- the tails of OpenMax

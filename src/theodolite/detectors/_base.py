@@ -157,10 +157,11 @@ class Detector(CheckedOptions, Tiled):
             raise InputError("labels hold one class only: class means need samples of at least two classes")
         if reference.head is None and self.uses_logits:
             raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
-        if needs.answers and reference.statistics.answers.rows != reference.count:
+        asked = needs.answers or needs.class_accuracy
+        if asked and reference.statistics.answers.rows != reference.count:
             raise InputError(
-                f"the reference was collected without the head, whose answers {self._name} learns from: "
-                f"collect it again with head=Head(weight, bias)"
+                f"the reference was collected without the head, whose answers {self._name} learns from, or by "
+                f"a version that did not count them: collect it again with head=Head(weight, bias)"
             )
         before = {
             name: copy.copy(value) if isinstance(value, dict) else value
