@@ -205,7 +205,7 @@ def test_klm_needs_no_labels(mixed: Problem) -> None:
 
 @pytest.mark.parametrize("name", ["she", "openmax", "tempscale", "klm", "ora"])
 def test_a_reference_without_the_head_has_no_answers(name: str, mixed: Problem) -> None:
-    detector = th.ORA(class_weights="accuracy") if name == "ora" else th.create(name)
+    detector = th.ORA(aggregate="mean", class_weights="accuracy") if name == "ora" else th.create(name)
     reference = th.Reference.collect(mixed.train, mixed.labels, needs=detector.needs)
     with pytest.raises(InputError, match="collected without the head, whose answers"):
         detector.fit(reference, head=mixed.head)
