@@ -1,4 +1,4 @@
-"""`Learner.fit`, for fits in parts: what it reads is checked as any features are, seen as the head sees it."""
+"""`Learner.fit`, for fits in parts: what it reads is checked as features are, and as the head sees it."""
 
 from __future__ import annotations
 
