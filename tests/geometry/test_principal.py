@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from theodolite import Needs, Reference
+from theodolite.core.errors import InputError
 from theodolite.geometry.principal import explaining, principal
 
 NEEDS = Needs(mean=True, scatter=True)
@@ -44,7 +45,8 @@ def test_rows_that_are_all_alike_have_no_direction() -> None:
 def test_a_number_of_directions() -> None:
     reference = Reference.collect(rows(300, 40, 40), needs=NEEDS)
     assert principal(reference, 0.5, 7).directions.shape == (40, 7)
-    assert principal(reference, 0.5, 70).directions.shape == (40, 40)
+    with pytest.raises(InputError, match=r"dimension must be at most 40, .* the 300 rows vary, got 70"):
+        principal(reference, 0.5, 70)
 
 
 def test_explaining() -> None:

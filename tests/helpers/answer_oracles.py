@@ -123,7 +123,7 @@ class Answers:
             taken = logits[c] * far * (alpha - place) / alpha
             revised[c] -= taken
             unknown += taken
-        return -float(softmax(np.array([unknown, *revised]))[0])
+        return math.log(sum(math.exp(value - unknown) for value in revised))
 
 
 _last: list[tuple[Scores, Answers]] = []

@@ -44,13 +44,14 @@ def klm(problem: Problem, rows: Tensor) -> Tensor:
 def openmax(problem: Problem, rows: Tensor) -> Tensor:
     """Theirs is fitted on whatever it is given: the paper's means and tails are of rows answered right.
 
-    In float64: it adds 10,000 to distances, which leaves float32 three digits of them.
+    In float64: it adds 10,000 to distances, which leaves float32 three digits of them. Theirs is P(unknown),
+    ours the log-odds of the known.
     """
     logits = problem.head(problem.train.double())
     right = logits.argmax(1) == problem.labels
     theirs = ood.OpenMax(None, tailsize=25, alpha=4).fit_logits(logits[right], problem.labels[right])
-    result: Tensor = theirs.predict_logits(problem.head(rows.double()))
-    return result
+    unknown: Tensor = theirs.predict_logits(problem.head(rows.double()))
+    return -torch.logit(unknown)
 
 
 def cooled(problem: Problem) -> th.Head:
@@ -84,7 +85,7 @@ PEERS: dict[str, tuple[th.Detector, Callable[[Problem, Tensor], Tensor], float, 
     "lts": (th.LTS(), lambda p, rows: ood.LTS(None, linear(p.head)).predict_features(rows), -1, 1e-5),
     # Their loss is the mean over the classes, the authors' the sum.
     "gradnorm": (th.GradNorm(), gradient, -CLASSES, 1e-5),
-    "openmax": (th.OpenMax(tail=25, alpha=4), openmax, -1, 1e-4),
+    "openmax": (th.OpenMax(tail=25, alpha=4), openmax, 1, 1e-4),
 }
 
 

@@ -177,16 +177,17 @@ def _head_fact(guard: GuardParts) -> str:
 def _calibration_fact(guard: GuardParts) -> str:
     """On what the threshold was set, and what speaks against it."""
     count, known = f"{len(guard.calibration):,} held-out scores", guard.calibrated
+    tied = guard.calibration.doubt(guard.false_alarm_rate)
+    beware = "".join(f"\nbeware: {doubt}" for doubt in (known and known.doubt, tied) if doubt)
     if known is None:
-        return f"{count}; the file does not say of what data"
+        return f"{count}; the file does not say of what data{beware}"
     of = "a share of the data to fit on" if known.own_share else "other data than that to fit on"
     agreed = (
         ""
         if known.agreement is None
         else f"; the classifier gave {100 * known.agreement:.1f} % of its labels"
     )
-    doubt = "" if known.doubt is None else f"\nbeware: {known.doubt}"
-    return f"{count}, of {of}{agreed}{doubt}"
+    return f"{count}, of {of}{agreed}{beware}"
 
 
 def _origin_facts(guard: GuardParts) -> Facts:

@@ -19,7 +19,7 @@ class TheodoliteWarning(UserWarning):
 
 
 class CalibrationWarning(TheodoliteWarning):
-    """The data that a threshold was set on may not be new to the classifier."""
+    """The data that a threshold was set on may not be new to the classifier, or its scores are all alike."""
 
 
 class FittingWarning(TheodoliteWarning):

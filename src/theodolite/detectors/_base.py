@@ -29,7 +29,7 @@ from ._registry import OptionValue, Record
 from ._state import own_buffers, rebuild
 from ._storage import save
 from ._tiled import Tiled
-from .shaping import Shaping, parse_shaping
+from .shaping import Learner, Shaping, parse_shaping
 
 # Entries of one tile of logits. On a CPU 4 MiB of float32: large enough for the product to run at full speed,
 # small enough for the tile and its temporaries to stay in the last cache. Elsewhere enough to fill a device.
@@ -118,6 +118,8 @@ class Detector(CheckedOptions, Tiled):
 
         For data in parts, on one machine or many; ids must be distinct across the parts.
         """
+        if isinstance(self.shaping, Learner):
+            self.shaping.require_learnt_with(head)
         view = View(self.view_key, self._shape, self.needs, self.bank_seed, self.seen_width)
         return collect_views(features, labels, head=head, views=[view], ids=ids, account=True)[0]
 
@@ -157,10 +159,11 @@ class Detector(CheckedOptions, Tiled):
             raise InputError("labels hold one class only: class means need samples of at least two classes")
         if reference.head is None and self.uses_logits:
             raise InputError(f"{self._name} needs a head: pass head=Head(weight, bias)")
-        if needs.answers and reference.statistics.answers.rows != reference.count:
+        asked = needs.answers or needs.class_accuracy
+        if asked and reference.statistics.answers.rows != reference.count:
             raise InputError(
-                f"the reference was collected without the head, whose answers {self._name} learns from: "
-                f"collect it again with head=Head(weight, bias)"
+                f"the reference was collected without the head, whose answers {self._name} learns from, or "
+                f"by a version that did not count them: collect it again with head=Head(weight, bias)"
             )
         before = {
             name: copy.copy(value) if isinstance(value, dict) else value

@@ -150,6 +150,7 @@ def _learn_shapings(
         if shaping.spec not in learnt:
             learnt[shaping.spec] = copy.deepcopy(shaping)
             learnt[shaping.spec].learn(looks[shaping.looks.name], again)
+            learnt[shaping.spec].of_unit_rows = None
         detector.shaping = copy.deepcopy(learnt[shaping.spec])
 
 

@@ -1,11 +1,12 @@
-"""OpenMax: the probability of a class that is none of the known (Bendale and Boult, CVPR 2016).
+"""OpenMax: the odds of the known classes against one that is none of them (Bendale and Boult, CVPR 2016).
 
-    s(z) = −softmax(v_0, v_1, …, v_C)_0
+    s(z) = log Σ_{c ≥ 1} exp(v_c) − v_0 = log((1 − p)/p),   p = softmax(v_0, v_1, …, v_C)_0
     v_c = l_c·(1 − α_c·w_c),   v_0 = Σ_c l_c·α_c·w_c,   w_c = P(D_c ≤ ‖l − m_c‖)
 
 m_c is the mean of the logits that are rightly answered c and D_c the distance of such logits from it, of
 which the largest follow a Weibull distribution. α_c falls from 1 for the predicted class to 1/α for the α-th,
 and is 0 beyond. What is further from a class than its own rows gives the logit of that class to the unknown.
+The odds have the order of the authors' −p = −P(unknown), and tell apart what would all round to −1.
 
 The means are sums, and merge. The largest distances are known only once the means are, so a fit keeps a bank:
 all rows, or a ``fraction`` of each class. Nothing of it is in the fitted score.
@@ -25,6 +26,7 @@ from ..reference.bank import ALL_ROWS
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector
+from ._common import log_sum_exp
 from ._fitting import right_rows
 from ._registry import register
 from ._weibull import Tails, at_most, fitted_tails, largest_of_each
@@ -39,7 +41,7 @@ _PART = 2_048
     title="OpenMax",
     paper="Bendale and Boult, Towards Open Set Deep Networks, arXiv:1511.06233",
     year=2016,
-    formula="−P(unknown), from Weibull tails of the distances to mean logits",
+    formula="log(P(known)/P(unknown)), from Weibull tails of the distances to mean logits",
 )
 class OpenMax(Detector):
     """tail: how many of the largest distances of a class are fitted. alpha: α, how many classes are revised.
@@ -126,7 +128,7 @@ class OpenMax(Detector):
             taken = values[:, place] * self._far(logits, own) * (1 - place / count)
             revised = revised.scatter_add(1, own[:, None], -taken[:, None])
             unknown = unknown + taken
-        return -(unknown - torch.logsumexp(torch.cat([unknown[:, None], revised], dim=1), dim=1)).exp()
+        return log_sum_exp(revised) - unknown
 
     def _far(self, logits: Tensor, classes: Tensor) -> Tensor:
         """P(D_c ≤ ‖l − m_c‖) of each row's own class, (n,); 1 where nothing is known of the class."""

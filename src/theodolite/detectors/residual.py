@@ -37,6 +37,7 @@ _SHARE_LIMIT = 64.0
 class Residual(Detector):
     """dimension: of the principal space; by default 1000 if D ≥ 2048, 512 if D ≥ 768, else D/2, as in ViM.
 
+    Rows that span fewer dimensions have a principal space of as many: whatever they do not span counts.
     The head gives u, where all logits are 0 or nearly so; logits are not looked at.
     """
 

@@ -82,6 +82,12 @@ def require_enough(false_alarm_rate: float, count: int) -> int:
     return allowed
 
 
+def _lowest_share(ascending: Tensor, false_alarm_rate: float) -> float | None:
+    """The share of scores that are the lowest, where it is more than the rate may flag."""
+    lowest = int(torch.searchsorted(ascending, ascending[:1], right=True))
+    return lowest / len(ascending) if lowest > max(1, _highest(false_alarm_rate, len(ascending))) else None
+
+
 def _beta_quantile(share: float, rank: int, count: int) -> float:
     """The quantile of Beta(k, n + 1 − k): where n uniform numbers have k below with probability ``share``.
 
@@ -231,6 +237,25 @@ class Calibration(nn.Module):
     def require_rate(self, false_alarm_rate: float) -> None:
         """Refuse a rate that so few scores cannot promise."""
         require_enough(false_alarm_rate, len(self))
+
+    def doubt(self, false_alarm_rate: float) -> str | None:
+        """Why a rate catches next to nothing, where more scores than it may flag share the lowest one.
+
+        Such samples are flagged all or not at all, and the promise allows only the latter.
+        """
+        found = [(one, _lowest_share(self.peers(one), false_alarm_rate)) for one in self.representatives]
+        shares = {one: share for one, share in found if share is not None}
+        if not shares:
+            return None
+        one = max(shares, key=lambda group: shares[group] or 0)
+        peers = self.peers(one)
+        of = "" if one is None else f" of class {one} (in {len(shares)} of {len(found)} groups of classes)"
+        return (
+            f"{100 * shares[one]:.1f} % of the {len(peers):,} calibration samples{of} have the lowest score, "
+            f"{float(peers[0]):g}: at this rate, {false_alarm_rate:g}, nothing that scores like them can be "
+            f"flagged, only what scores lower than every one of them. Does the score say anything about such "
+            f"features? If it does, ask for a larger rate, or take another score"
+        )
 
     def _standing(self, scores: ArrayLike, predicted: ArrayLike | None) -> Standing:
         values = torch.from_numpy(as_scores(scores, "scores")).to(self.sorted_scores.device)

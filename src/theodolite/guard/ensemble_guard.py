@@ -11,6 +11,7 @@ sample, gives the scale and the other half the threshold, so that a guard's prom
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -21,7 +22,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from ..core.arrays import ArrayLike, as_tensor, like
-from ..core.errors import InputError
+from ..core.errors import CalibrationWarning, InputError
 from ..features.settings import Running
 from .calibration import FALSE_ALARM_RATE, Calibration
 from .discoveries import check_rules, discoveries, together
@@ -96,9 +97,12 @@ class EnsembleGuard:
         else:
             scales = [Calibration(values[::2]) for values in scores]
             rest = combined(combine, [values[1::2] for values in scores], scales)
-        return cls(
+        guard = cls(
             checked, Calibration(rest), combine=combine, scales=scales, false_alarm_rate=false_alarm_rate
         )
+        if (tied := guard.calibration.doubt(guard.false_alarm_rate)) is not None:
+            warnings.warn(tied, CalibrationWarning, stacklevel=2)
+        return guard
 
     @property
     def predicts(self) -> bool:

@@ -79,7 +79,7 @@ def fit_parts(
     agreed = agreed_labels(whole.head, *whole.labelled_rows(), force=allowed.get("force", False))
     per_class = allowed.get("per_class", False)
     scores, calibrated = calibrate(chosen, data, whole.head, own_share=own_share, per_class=per_class)
-    doubts = [calibrated.doubt]
+    doubts = [calibrated.doubt, scores.doubt(false_alarm_rate)]
     if not (isinstance(data, FeatureStore) and _told_by_pictures(whole, data)):
         doubts.append(whole.rows.doubt(data, whole.head, share=own_share))
     for doubt in filter(None, doubts):

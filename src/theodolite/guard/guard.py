@@ -81,6 +81,8 @@ class Guard(PathJudge):
         if not isinstance(detector, Detector):
             raise InputError(f"detector must be a Detector, got {type(detector).__name__}")
         super().__init__(copy.deepcopy(detector), copy.deepcopy(calibration), head, **description)
+        if (tied := calibration.doubt(self.false_alarm_rate)) is not None:
+            warnings.warn(tied, CalibrationWarning, stacklevel=2)
         self.register_load_state_dict_pre_hook(restore)  # type: ignore[no-untyped-call]
 
     @classmethod
@@ -148,9 +150,11 @@ class Guard(PathJudge):
         description.setdefault("calibrated", calibrated)
         if description.get("origin") is None and description.get("provenance") is None:
             description["origin"] = origin_of(features, head, detector.width, description.get("model"))
-        for doubt in filter(None, (rows.doubt(), calibrated.doubt)):
+        guard = cls.of_own(detector, scores, head, **description)
+        tied = guard.calibration.doubt(guard.false_alarm_rate)
+        for doubt in filter(None, (rows.doubt(), calibrated.doubt, tied)):
             warnings.warn(doubt, CalibrationWarning, stacklevel=2)
-        return cls.of_own(detector, scores, head, **description)
+        return guard
 
     # ------------------------------------------------------------------ reasons
 

@@ -6,8 +6,8 @@ and its derivatives are cumulants of the logits under the softmax:
     F′ = Σ_i (E[l] − l_y),   F″ = Σ_i Var[l],   F‴ = Σ_i E[(l − E[l])³]
 
 These three are summed at fixed temperatures, four an octave from 1/4096 to 4096. Between two of them F′ is
-the polynomial of degree five that has their values: the temperature is known to 1e-8 of itself, and the rows
-are read once.
+the polynomial of degree five that has their values: the temperature is known to 1e-6 of itself, and the rows
+are read once. Rows, those of them answered right, and F′ at β = 0 say why there is none, where there is none.
 """
 
 from __future__ import annotations
@@ -32,13 +32,23 @@ LOWEST = 2.0**-_OCTAVES
 _LOGS = torch.arange(-_OCTAVES * _STEPS_AN_OCTAVE, _OCTAVES * _STEPS_AN_OCTAVE + 1, dtype=torch.float64)
 _LOGS = _LOGS * (math.log(2) / _STEPS_AN_OCTAVE)
 SHAPE = (3, len(_LOGS))
+FACTS = (3,)
+_OUTSIDE = (
+    "the temperature of the highest likelihood lies outside 1/4096..4096, {} it: scale the head, its weight "
+    "and its bias, so that logits differ by about 1 to 100"
+)
 
 
 class Likelihood:
-    """F′, F″ and F‴ of the rows so far, at every temperature of the grid: ``sums`` (3, 97)."""
+    """F′, F″ and F‴ of the rows so far, at every temperature of the grid: ``sums`` (3, 97).
+
+    ``facts`` (3,) are the rows, those of them that are answered right, and F′ without any temperature, β = 0;
+    NaN where a file does not say.
+    """
 
     def __init__(self) -> None:
         self.sums = torch.zeros(SHAPE, dtype=torch.float64)
+        self.facts = torch.zeros(FACTS, dtype=torch.float64)
 
     def update(self, logits: Tensor, labels: Tensor) -> None:
         """Add logits (n, C) with their labels (n,)."""
@@ -46,27 +56,41 @@ class Likelihood:
         labels = labels.to(logits.device)
         for start in range(0, len(logits), max(1, _TILE_ENTRIES // (4 * classes))):
             part = slice(start, start + max(1, _TILE_ENTRIES // (4 * classes)))
-            self.sums += _cumulants(logits[part].double(), labels[part]).cpu()
+            rows = logits[part].double()
+            self.sums += _cumulants(rows, labels[part]).cpu()
+            own = rows.gather(1, labels[part][:, None])[:, 0]
+            right, slope = (own == rows.amax(dim=1)).sum(), (rows.mean(dim=1) - own).sum()
+            self.facts += torch.stack([torch.full_like(slope, len(rows)), right.to(slope), slope]).cpu()
 
     def merge(self, other: Likelihood) -> None:
         """Add what other rows gave."""
         self.sums += other.sums
+        self.facts += other.facts
 
     def temperature(self) -> float | None:
-        """Where the labels are most likely; None where they grow likelier down to the lowest temperature.
-
-        That is so if every row is answered right. Labels that are no likelier at any temperature than at the
-        highest are refused.
+        """Where the labels are most likely; None where every row is answered right, and they grow likelier
+        without end as the temperature falls. Labels that are no likelier at any temperature than by chance
+        are refused, and a temperature beyond the grid.
         """
         slopes = self.sums[0]
         if not bool(torch.isfinite(self.sums).all()):
             raise OverflowError("likelihoods hold NaN or infinity")
+        rows, right, by_chance = self.facts.tolist()
+        if math.isnan(rows) and bool((slopes[0] >= 0) | (slopes[-1] <= 0)):
+            raise InputError(
+                "no temperature in 1/4096..4096 is likeliest, and the reference is of a version that did not "
+                "count why: collect it again"
+            )
         if bool(slopes[0] >= 0):
+            if not by_chance >= 0:
+                raise InputError(_OUTSIDE.format("above"))
             raise InputError(
                 "the labels have no temperature: they are as likely by chance as by the head's answers, at "
                 "every temperature. Are they the labels of these features, and is it their head?"
             )
         if bool(slopes[-1] <= 0):
+            if not right == rows:
+                raise InputError(_OUTSIDE.format("below"))
             return None
         place = int((slopes <= 0).nonzero().max())
         return math.exp(-_root(self.sums[:, place : place + 2], _LOGS[place : place + 2]))

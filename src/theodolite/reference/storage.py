@@ -13,11 +13,12 @@ from ..core.errors import FormatError
 from .answers import Answers
 from .bank import Bank
 from .head import Head
-from .likelihood import SHAPE
+from .likelihood import FACTS, SHAPE
 from .moments import Moments
 from .seen import LIMIT, Seen
 from .statistics import Needs, Statistics
 
+_UNKNOWN = torch.full(FACTS, torch.nan, dtype=torch.float64)
 _FLOATS = (torch.float32, torch.float64)
 
 
@@ -150,7 +151,7 @@ def pack_answers(answers: Answers) -> dict[str, Tensor]:
         if moments is not None:
             found |= {f"{name}.counts": moments.counts, f"{name}.means": moments.means}
     if answers.likelihood is not None:
-        found["likelihood"] = answers.likelihood.sums
+        found |= {"likelihood": answers.likelihood.sums, "likelihood.facts": answers.likelihood.facts}
     return found
 
 
@@ -175,6 +176,9 @@ def unpack_answers(
         moments.counts, moments.means = counts, means
     if empty.likelihood is not None:
         empty.likelihood.sums = take(tensors, prefix + "likelihood", SHAPE, torch.float64)
+        facts = prefix + "likelihood.facts"
+        known = facts in tensors  # a file may be older than them
+        empty.likelihood.facts = take(tensors, facts, FACTS, torch.float64) if known else _UNKNOWN.clone()
 
 
 def pack_bank(bank: Bank) -> dict[str, Tensor]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...core.arrays import ArrayLike
 from ...core.errors import InputError, NotFittedError
 from ...core.graphs import fixed, recording
+from ...reference.head import Head
 from ...reference.looks import Look
+from ...reference.reference import Batches, batches
 from .._options import CheckedOptions
 
 
@@ -53,7 +57,8 @@ class Shaping(CheckedOptions, nn.Module):
 class Learner(Shaping):
     """A shaping that learns from a look at ID features, before statistics of shaped ones are taken.
 
-    What it learns is in buffers named in ``learnt``, which are None until then.
+    What it learns is in buffers named in ``learnt``, which are None until then. ``of_unit_rows`` says whether
+    `fit` saw the features of a cosine head; None where they were those of the detector that it belongs to.
     """
 
     looks: ClassVar[type[Look]]
@@ -61,6 +66,7 @@ class Learner(Shaping):
 
     def __init__(self) -> None:
         super().__init__()
+        self.of_unit_rows: bool | None = None
         for name in self.learnt:
             self.register_buffer(name, None)
 
@@ -68,13 +74,40 @@ class Learner(Shaping):
         """Learn from a look of the kind ``looks``, or exactly where the data can be read ``again``."""
         raise NotImplementedError(f"{type(self).__name__} does not say what it learns")
 
-    def fit(self, features: Iterable[Tensor]) -> Self:
-        """Learn from batches of ID features (N, D) alone, for fits in parts (`collect`)."""
-        look = self.looks()
-        for rows in features:
+    def fit(self, features: ArrayLike | Batches, *, head: Head | None = None) -> Self:
+        """Learn from ID features (N, D) alone, an array or batches of them, for fits in parts (`collect`).
+
+        A cosine ``head`` must be given, since it divides features by their length before they are shaped.
+        """
+
+        def prepared(*, finite: bool = False) -> Iterator[Tensor]:
+            for rows, _, _ in batches(features, None, None, head, finite=finite):
+                yield rows if head is None else head.prepare(rows)
+
+        look, count = self.looks(), 0
+        for rows in prepared(finite=True):
             look.update(rows)
-        self.learn(look, None)
+            count += len(rows)
+        if not count:
+            raise InputError(f"features are empty: {self.title} has nothing to learn its {self._named} from")
+        self.learn(look, prepared if isinstance(features, Tensor | np.ndarray) else None)
+        self.of_unit_rows = head is not None and head.unit_features
         return self
+
+    def require_learnt_with(self, head: Head | None) -> None:
+        """Refuse a head whose features are not what was learnt from."""
+        unit_rows = head is not None and head.unit_features
+        if self.ready and self.of_unit_rows is not None and self.of_unit_rows != unit_rows:
+            lengths = ("of any length", "of length 1, those of a cosine head")
+            raise InputError(
+                f"{self.title} has learnt its {self._named} from features {lengths[self.of_unit_rows]}, and "
+                f"is to shape features {lengths[unit_rows]}: learn it with the same head, fit(features, "
+                f"head=head)"
+            )
+
+    @property
+    def _named(self) -> str:
+        return " and ".join(self.learnt)
 
     @property
     def learns(self) -> bool:
