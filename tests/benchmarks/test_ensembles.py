@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,11 @@ from made_folders import make_folder
 from theodolite.benchmarks import RunResult
 from theodolite.benchmarks import bench as run_bench
 from theodolite.benchmarks.feature_folder import from_folder
+from theodolite.benchmarks.feature_sets import ArraySet
 from theodolite.benchmarks.runner import run
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.core.errors import InputError
+from theodolite.data.sampling import sampled_rows
 from theodolite.detectors.spec import parse_specs
 from theodolite.guard.calibration import Calibration
 
@@ -41,7 +44,7 @@ def test_every_rule_is_its_formula(tmp_path: Path) -> None:
     names = ["ensemble of 2: a + b", "ensemble of 2 (standardised): a + b", "ensemble of 2 (p-values): a + b"]
     assert made.subject_names == ["a", "b", *names]
     members = [made.evaluations[member].ood_scores["Energy"]["svhn"] for member in "ab"]
-    known = [Scorer(subject, specs).known(["Energy"])["Energy"] for subject in subjects]
+    known = [Scorer(subject, specs).scales(["Energy"]).values["Energy"]["id_fit"] for subject in subjects]
     expected = (
         members[0] + members[1],
         sum((scores - seen.mean()) / seen.std() for scores, seen in zip(members, known, strict=True)) / 2,
@@ -52,14 +55,81 @@ def test_every_rule_is_its_formula(tmp_path: Path) -> None:
     assert RunResult.from_json(made.to_json()).notes == made.notes
 
 
-def test_scales_come_from_rows_that_were_fitted_on(tmp_path: Path) -> None:
-    """Not from the rows that are judged: other held-out rows leave them as they are."""
+def test_a_scale_comes_from_rows_that_are_neither_judged_nor_fitted_on(tmp_path: Path) -> None:
+    """Every fifth row to fit on, in the shares of the classes; none of them is its own nearest neighbour."""
     folder = make_folder(tmp_path / "a")
-    scorer = Scorer(from_folder(folder), parse_specs(["energy"]))
+    scorer = Scorer(from_folder(folder), parse_specs(["knn?k=1"]))
     fit = load_file(folder / "id_fit.safetensors")
-    detector = th.Energy().fit(head=scorer.subject.head)
-    expected = np.sort(detector.score(fit["features"].float()).double().numpy())
-    np.testing.assert_allclose(np.sort(scorer.known(["Energy"])["Energy"]), expected, rtol=1e-6)
+    held = sampled_rows(fit["labels"].tolist(), 300)
+    rows = torch.nn.functional.normalize(fit["features"].double(), dim=1)
+    rest = np.setdiff1d(np.arange(len(rows)), held)
+    expected = -torch.cdist(rows[held], rows[rest]).min(dim=1).values
+    assert torch.bincount(fit["labels"][held].long()).tolist() == [75] * 4
+    found = scorer.scales(["KNN k=1"]).values["KNN k=1"]
+    assert list(found) == ["id_fit"]
+    np.testing.assert_allclose(found["id_fit"], expected, rtol=1e-3)
+    assert scorer.detectors == {}
+
+
+def crowded(folder: Path, *, seed: int) -> Path:
+    """With fewer rows to fit on than features: KNN finds itself, and MDS has no distance to what it saw."""
+    rng = torch.Generator().manual_seed(seed)
+    make_folder(folder, seed=seed)
+    weight = torch.randn(4, 200, generator=rng)
+    save_file({"weight": weight, "bias": torch.zeros(4)}, folder / "head.safetensors")
+    for path in folder.glob("*.safetensors"):
+        if path.stem == "head":
+            continue
+        rows, known = 120 if path.stem == "id_fit" else 100, path.stem.startswith("id_")
+        labels = torch.arange(rows) % 4
+        features = 2 * weight[labels] * known + torch.randn(rows, 200, generator=rng)
+        save_file({"features": features} | ({"labels": labels} if known else {}), path)
+    return folder
+
+
+def test_a_score_that_knows_the_rows_it_was_fitted_on_still_tells_new_ones_apart(tmp_path: Path) -> None:
+    subjects = [from_folder(crowded(tmp_path / name, seed=seed)) for seed, name in enumerate("ab")]
+    made = run(subjects, parse_specs(["knn?k=1", "mds"]), title="", command="", ensemble=RULES[1:])
+    for rule in RULES[1:]:
+        found = made.evaluations[f"ensemble of 2 ({rule}): a + b"]
+        assert len(np.unique(found.id_scores["KNN k=1"])) > 20
+        assert found.metrics["KNN k=1"]["svhn"]["auroc"] > 0.9
+
+
+def test_a_score_without_a_scale_is_refused_alone(tmp_path: Path) -> None:
+    """The rest of the run stands, and so does the other rule."""
+    subjects = [from_folder(make_folder(tmp_path / name, seed=seed)) for seed, name in enumerate("ab")]
+    flat = replace(subjects[1], head=th.Head(torch.zeros(4, 12)))
+    made = run(
+        [subjects[0], flat],
+        parse_specs(["msp", "knn?k=5"]),
+        title="",
+        command="",
+        ensemble=RULES[1:],
+        force=True,
+    )
+    standardised, by_rank = (f"ensemble of 2 ({rule}): a + b" for rule in RULES[1:])
+    assert "member 1 gives all of its 300 ID samples the same score" in made.refused[standardised]["MSP"]
+    assert list(made.evaluations[standardised].metrics) == ["KNN k=5"]
+    assert set(made.evaluations[by_rank].metrics) == {"MSP", "KNN k=5"}
+
+
+def test_scores_that_mostly_tie_are_noted(tmp_path: Path) -> None:
+    subjects = [from_folder(make_folder(tmp_path / name, seed=seed)) for seed, name in enumerate("ab")]
+    flat = [replace(subject, head=th.Head(torch.zeros(4, 12))) for subject in subjects]
+    made = run(flat, parse_specs(["msp", "knn?k=5"]), title="", command="", ensemble=["p-values"], force=True)
+    told = [note for note in made.notes if "one and the same score" in note]
+    assert len(told) == 1
+    assert told[0].startswith("ensemble of 2 (p-values): a + b, MSP: 100.0 % of the held-out ID rows")
+
+
+def test_too_few_rows_for_a_scale_are_said(tmp_path: Path) -> None:
+    subjects = [from_folder(make_folder(tmp_path / name, seed=seed)) for seed, name in enumerate("ab")]
+    few = [replace(one, fit=ArraySet(*(part[:90] for part in next(iter(one.fit))[:2]))) for one in subjects]
+    made = run(few, parse_specs(["energy"]), title="", command="", ensemble=["standardised"])
+    name = "ensemble of 2 (standardised): a + b"
+    assert "90 rows of id_fit are too few for a scale" in made.refused[name]["Energy"]
+    assert name not in made.evaluations
 
 
 def test_a_rule_that_is_none_is_refused_before_anything_is_scored(tmp_path: Path) -> None:
