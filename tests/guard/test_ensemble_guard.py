@@ -12,14 +12,18 @@ from PIL import Image
 import theodolite as th
 from command_server import run as command
 from synthetic import make_problem
-from theodolite.core.errors import InputError
+from theodolite.core.errors import CalibrationWarning, InputError
 from theodolite.features import extract
 from theodolite.guard import Guard, Provenance
 from theodolite.guard.calibration import Calibration
+from theodolite.guard.ensemble_guard import halves
+from theodolite.guard.same_kind import furthest
 
 PROBLEMS = [make_problem(width=48, rows=1_200, seed=0), make_problem(width=30, rows=1_200, seed=1)]
 MODELS = [f"python:small_models:{name}?mean=0&size=8" for name in ("Tiny", "Wide")]
 RULES = ["sum", "standardised", "p-values"]
+# Said of every ensemble; what it says is tested below.
+pytestmark = pytest.mark.filterwarnings("ignore:a finished guard does not keep")
 
 
 def guards(kind: str = "energy") -> list[Guard]:
@@ -43,19 +47,66 @@ def test_a_combined_score_is_its_formula(rule: str) -> None:
     def combined(values: list[torch.Tensor]) -> torch.Tensor:
         if rule == "sum":
             return values[0] + values[1]
-        halves = [part[::2] for part in known]
+        scales = [part[halves(600)[0]] for part in known]
         if rule == "p-values":
-            parts = [Calibration(half).p_values(part) for half, part in zip(halves, values, strict=True)]
+            parts = [Calibration(half).p_values(part) for half, part in zip(scales, values, strict=True)]
         else:
-            parts = [(v - h.mean()) / h.std(correction=0) for h, v in zip(halves, values, strict=True)]
+            parts = [(v - h.mean()) / h.std(correction=0) for h, v in zip(scales, values, strict=True)]
         return (parts[0] + parts[1]) / 2
 
     torch.testing.assert_close(torch.as_tensor(said.score), combined(scores))
-    rest = known if rule == "sum" else [part[1::2] for part in known]
+    rest = known if rule == "sum" else [part[halves(600)[1]] for part in known]
     expected = Calibration(combined(rest))
     assert len(both.calibration) == (600 if rule == "sum" else 300)
     torch.testing.assert_close(torch.as_tensor(said.p_value), expected.p_values(combined(scores)))
     assert torch.equal(torch.as_tensor(said.is_ood), expected.is_ood(combined(scores), 0.05))
+
+
+def test_the_halves_are_drawn_whatever_the_order_of_the_data() -> None:
+    """Data that alternates by its source gives either half as much of both."""
+    one, other = halves(1_001)
+    assert sorted([*one.tolist(), *other.tolist()]) == list(range(1_001))
+    assert (len(one), len(other)) == (501, 500)
+    assert 200 < int((one % 2 == 0).sum()) < 300
+    assert torch.equal(halves(1_001)[0], one)
+
+
+@pytest.mark.parametrize("kind", ["knn?k=1", "mds"])
+def test_data_that_a_member_was_fitted_on_is_refused(kind: str) -> None:
+    """With few rows a class: an ensemble calibrated on them would flag nearly all new ID data."""
+    few = [make_problem(width=48, rows=500, seed=seed) for seed in range(2)]
+    members = [
+        Guard.fit(
+            one.train[:100],
+            one.labels[:100],
+            head=one.head,
+            detector=kind,
+            calibration=one.train[100:180],
+        )
+        for one in few
+    ]
+    with pytest.raises(InputError, match=r"member 0 .* far higher scores .* no member was fitted on"):
+        th.EnsembleGuard.fit(members, [one.train[:100] for one in few])
+    both = th.EnsembleGuard.fit(members, [one.train[180:300] for one in few])
+    assert torch.as_tensor(both.verdicts([one.train[300:] for one in few]).is_ood).double().mean() < 0.15
+
+
+def test_that_fitted_data_cannot_be_told_is_said_always() -> None:
+    with pytest.warns(CalibrationWarning, match="no member was fitted on any of the samples"):
+        th.EnsembleGuard.fit(guards(), held_out())
+
+
+def test_data_unlike_that_of_the_members_is_warned_of() -> None:
+    with pytest.warns(CalibrationWarning, match=r"member 1 \(Energy\) .* lower scores"):
+        th.EnsembleGuard.fit(guards(), [held_out()[0][:120], PROBLEMS[1].ood])
+
+
+def test_the_distance_of_scores_is_smirnovs() -> None:
+    stats = pytest.importorskip("scipy.stats", reason="pip install scipy")
+    rng = np.random.default_rng(0)
+    one, two = rng.normal(size=200).round(1), rng.normal(0.5, size=150).round(1)
+    expected = stats.ks_2samp(one, two, alternative="greater").statistic
+    assert furthest(torch.from_numpy(one), torch.from_numpy(two)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_class_has_the_highest_mean_probability() -> None:

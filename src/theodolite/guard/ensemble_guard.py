@@ -5,12 +5,14 @@
     both.verdicts([features_a, features_b])
 
 The members' scores are combined into one (see `ensemble`), which has a calibration of its own: the members'
-thresholds play no part. Where scores are put on one scale first, half of the calibration data, every other
-sample, gives the scale and the other half the threshold, so that a guard's promise holds as it is.
+thresholds play no part. Where scores are put on one scale first, half of the calibration data, drawn at
+random with a fixed seed, gives the scale and the other half the threshold, so that a guard's promise holds as
+it is.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -21,7 +23,7 @@ from PIL.Image import Image
 from torch import Tensor
 
 from ..core.arrays import ArrayLike, as_tensor, like
-from ..core.errors import InputError
+from ..core.errors import CalibrationWarning, InputError
 from ..features.settings import Running
 from .calibration import FALSE_ALARM_RATE, Calibration
 from .discoveries import check_rules, discoveries, together
@@ -30,10 +32,13 @@ from .ensemble_files import EnsembleParts, read_ensemble, write_ensemble
 from .guard import Guard
 from .judge import verdicts_by
 from .lockstep import Seen, in_lockstep, member_scores, scores_in_lockstep
+from .same_kind import calibration_doubts
 from .storage import find
 from .verdicts import FLAG, NO_CLASS, RAISE, PathVerdict, Verdicts, check_unscorable
 from .verdicts import path_verdicts as rows_of
 from .verdicts import unreadable as row_unread
+
+_SPLIT_SEED = 0
 
 
 class EnsembleGuard:
@@ -81,6 +86,8 @@ class EnsembleGuard:
 
         ``calibration`` is a path of pictures, which every member sees through its own model, or features, one
         array a member, of the same samples in the same order; ``ids`` are their names, compared where given.
+        Whether a member was fitted on them cannot be known, which a warning says; where its scores are far
+        higher than those it was calibrated on, as fitted data has them, the data is refused (`same_kind`).
         ``model`` names code that a member may run on pictures (``python:…``).
         """
         checked = _checked(members)
@@ -91,14 +98,19 @@ class EnsembleGuard:
             require_one_each(calibration, len(checked), "guard", ids)
             pairs = zip(checked, calibration, strict=True)
             scores = [member_scores(one, as_tensor(rows, "features")) for one, rows in pairs]
+        doubts = calibration_doubts(checked, scores)
         if combine == SUM:
             scales, rest = None, combined(SUM, scores, None)
         else:
-            scales = [Calibration(values[::2]) for values in scores]
-            rest = combined(combine, [values[1::2] for values in scores], scales)
-        return cls(
+            one, other = halves(len(scores[0]))
+            scales = [Calibration(values[one]) for values in scores]
+            rest = combined(combine, [values[other] for values in scores], scales)
+        made = cls(
             checked, Calibration(rest), combine=combine, scales=scales, false_alarm_rate=false_alarm_rate
         )
+        for doubt in doubts:
+            warnings.warn(doubt, CalibrationWarning, stacklevel=2)
+        return made
 
     @property
     def predicts(self) -> bool:
@@ -240,6 +252,12 @@ class EnsembleGuard:
             scales=parts.scales,
             false_alarm_rate=parts.false_alarm_rate,
         )
+
+
+def halves(count: int) -> tuple[Tensor, Tensor]:
+    """Two halves of so many samples, drawn at random with a fixed seed: data may alternate by its source."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(_SPLIT_SEED))
+    return order[: (count + 1) // 2], order[(count + 1) // 2 :]
 
 
 def require_no_weights(weights: str | Path | None) -> None:
