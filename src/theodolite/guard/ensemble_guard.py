@@ -32,6 +32,7 @@ from .ensemble_files import EnsembleParts, read_ensemble, write_ensemble
 from .guard import Guard
 from .judge import verdicts_by
 from .lockstep import Seen, in_lockstep, member_scores, scores_in_lockstep
+from .members import checked_members, why_no_class
 from .same_kind import calibration_doubts
 from .storage import find
 from .verdicts import FLAG, NO_CLASS, RAISE, PathVerdict, Verdicts, check_unscorable
@@ -45,7 +46,8 @@ class EnsembleGuard:
     """Several guards with one verdict.
 
     A sample's class has the highest mean of the members' probabilities, where all members know the same
-    classes; else none is predicted. A sample that one member cannot score is unscorable.
+    classes; else none is predicted. A sample that one member cannot score is unscorable. Members are copied;
+    only the models that they have attached are shared.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class EnsembleGuard:
         scales: Sequence[Calibration] | None = None,
         false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> None:
-        self.members = _checked(members)
+        self.members = checked_members(members)
         self.combine = check_combination(combine)
         if (0 if scales is None else len(scales)) != (0 if combine == SUM else len(self.members)):
             raise InputError(
@@ -67,7 +69,8 @@ class EnsembleGuard:
         self.calibration = calibration
         calibration.require_rate(false_alarm_rate)
         self.false_alarm_rate = false_alarm_rate
-        self.class_names = _common_names(self.members)
+        self.why_no_class = why_no_class(self.members)
+        self.class_names = None if self.why_no_class else self.members[0].class_names
 
     @classmethod
     def fit(
@@ -78,7 +81,7 @@ class EnsembleGuard:
         combine: str = STANDARDISED,
         ids: Sequence[Sequence[object]] | None = None,
         false_alarm_rate: float = FALSE_ALARM_RATE,
-        model: str | None = None,
+        model: str | Sequence[str] | None = None,
         running: Running | None = None,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> EnsembleGuard:
@@ -88,9 +91,9 @@ class EnsembleGuard:
         array a member, of the same samples in the same order; ``ids`` are their names, compared where given.
         Whether a member was fitted on them cannot be known, which a warning says; where its scores are far
         higher than those it was calibrated on, as fitted data has them, the data is refused (`same_kind`).
-        ``model`` names code that a member may run on pictures (``python:…``).
+        ``model`` names code that members may run on pictures (``python:…``), one or several.
         """
-        checked = _checked(members)
+        checked = checked_members(members)
         check_combination(combine)
         if isinstance(calibration, str | Path):
             scores = scores_in_lockstep(checked, calibration, model, running, progress)
@@ -114,8 +117,9 @@ class EnsembleGuard:
 
     @property
     def predicts(self) -> bool:
-        """Whether the members know the same classes, so that one of them is predicted."""
-        return _same_classes(self.members)
+        """Whether the members know the same classes, so that one of them is predicted; else
+        ``why_no_class``."""
+        return self.why_no_class is None
 
     @property
     def title(self) -> str:
@@ -145,9 +149,11 @@ class EnsembleGuard:
         """
         check_unscorable(unscorable)
         check_rules(fdr, false_alarm_rate)
-        pictures = len(inputs) > 0 and all(isinstance(one, Image) for one in inputs)
+        pictures = _are_pictures(inputs)
         if not pictures:
             require_one_each(inputs, len(self.members), "guard", ids)  # type: ignore[arg-type]
+        elif ids is not None:
+            raise InputError("ids are for features, one sequence a member: every member sees the pictures")
         flag = unscorable == FLAG
         seen = [
             one._features(inputs if pictures else inputs[place], finite=not flag)
@@ -168,7 +174,7 @@ class EnsembleGuard:
         *,
         kind: str | None = None,
         limit: int | None = None,
-        model: str | None = None,
+        model: str | Sequence[str] | None = None,
         weights: str | Path | None = None,
         false_alarm_rate: float | None = None,
         fdr: float | None = None,
@@ -178,7 +184,8 @@ class EnsembleGuard:
     ) -> Iterator[list[PathVerdict]]:
         """Verdicts on pictures and folders of them, in batches of rows, as of a `Guard`.
 
-        ``model`` names code that a member may run (``python:…``); of ``weights`` every member has its own.
+        ``model`` names code that members may run (``python:…``), one or several; of ``weights`` every member
+        has its own.
         """
         require_no_weights(weights)
         check_unscorable(unscorable)
@@ -191,9 +198,15 @@ class EnsembleGuard:
         rows = self._rows(batches, false_alarm_rate, progress, flag=flag)
         return rows if fdr is None else together(rows, fdr, self.calibration)
 
-    def score_folder(self, folder: str | Path, *, running: Running | None = None) -> list[PathVerdict]:
+    def score_folder(
+        self,
+        folder: str | Path,
+        *,
+        model: str | Sequence[str] | None = None,
+        running: Running | None = None,
+    ) -> list[PathVerdict]:
         """All verdicts of `score_paths` on one path at once."""
-        return list(chain.from_iterable(self.score_paths(folder, running=running)))
+        return list(chain.from_iterable(self.score_paths(folder, model=model, running=running)))
 
     def _rows(
         self, batches: Iterator[Seen], rate: float | None, progress: Callable[[int, int], None], *, flag: bool
@@ -254,6 +267,14 @@ class EnsembleGuard:
         )
 
 
+def _are_pictures(inputs: object) -> bool:
+    """Whether inputs are a list of pictures; one that is in no list is refused."""
+    if isinstance(inputs, Image):
+        raise InputError("inputs is one picture, expected a list of them: [picture]")
+    listed = isinstance(inputs, list | tuple)
+    return listed and len(inputs) > 0 and all(isinstance(one, Image) for one in inputs)
+
+
 def halves(count: int) -> tuple[Tensor, Tensor]:
     """Two halves of so many samples, drawn at random with a fixed seed: data may alternate by its source."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(_SPLIT_SEED))
@@ -267,24 +288,3 @@ def require_no_weights(weights: str | Path | None) -> None:
             "weights are for a guard of one model: an ensemble finds the checkpoints of its members where "
             "they were when they were fitted"
         )
-
-
-def _checked(members: Sequence[Guard]) -> tuple[Guard, ...]:
-    wrong = next((one for one in members if not isinstance(one, Guard)), None)
-    if wrong is not None:
-        raise InputError(f"members must be guards, got {type(wrong).__name__}")
-    if len(members) < 2:
-        raise InputError(f"an ensemble needs at least two guards, got {len(members)}")
-    return tuple(members)
-
-
-def _same_classes(members: Sequence[Guard]) -> bool:
-    """Whether all members predict, and the same classes as far as they are named."""
-    counts = {None if one.head is None else one.head.classes for one in members}
-    names = {one.class_names for one in members if one.class_names is not None}
-    return len(counts) == 1 and None not in counts and len(names) < 2
-
-
-def _common_names(members: Sequence[Guard]) -> tuple[str, ...] | None:
-    named = [one.class_names for one in members if one.class_names is not None]
-    return named[0] if named and _same_classes(members) else None
