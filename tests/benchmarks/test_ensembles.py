@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import theodolite as th
+from command_server import run as command
 from made_folders import make_folder
 from theodolite.benchmarks import RunResult
 from theodolite.benchmarks import bench as run_bench
 from theodolite.benchmarks.feature_folder import from_folder
-from theodolite.benchmarks.feature_sets import ArraySet
+from theodolite.benchmarks.feature_sets import ArraySet, FeatureSet
+from theodolite.benchmarks.full_spectrum import with_shifted
 from theodolite.benchmarks.runner import run
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.core.errors import InputError
@@ -125,7 +128,7 @@ def test_scores_that_mostly_tie_are_noted(tmp_path: Path) -> None:
 
 def test_too_few_rows_for_a_scale_are_said(tmp_path: Path) -> None:
     subjects = [from_folder(make_folder(tmp_path / name, seed=seed)) for seed, name in enumerate("ab")]
-    few = [replace(one, fit=ArraySet(*(part[:90] for part in next(iter(one.fit))[:2]))) for one in subjects]
+    few = [replace(one, fit=ArraySet(next(iter(one.fit))[0][:90])) for one in subjects]
     made = run(few, parse_specs(["energy"]), title="", command="", ensemble=["standardised"])
     name = "ensemble of 2 (standardised): a + b"
     assert "90 rows of id_fit are too few for a scale" in made.refused[name]["Energy"]
@@ -150,6 +153,66 @@ def test_samples_that_differ_are_refused_before_anything_is_scored(
     monkeypatch.setattr(Scorer, "run", scored)
     with pytest.raises(InputError, match="same samples of id_test"):
         summed(folders)
+
+
+def test_a_rule_is_worked_once_and_the_sum_is_kept_beside_others(tmp_path: Path) -> None:
+    subjects = [from_folder(make_folder(tmp_path / name)) for name in "ab"]
+    rules = ["sum", "standardised", "sum", "standardised"]
+    made = run(subjects, parse_specs(["msp"]), title="", command="", ensemble=rules)
+    assert made.subject_names[2:] == ["ensemble of 2: a + b", "ensemble of 2 (standardised): a + b"]
+    cells = [(cell.subject, cell.detector, cell.ood, cell.metric) for cell in made.cells]
+    assert len(set(cells)) == len(cells)
+
+
+def test_from_the_shell_the_sum_stands_beside_other_rules(tmp_path: Path) -> None:
+    one, other = (f"features:{make_folder(tmp_path / name)}" for name in "ab")
+    asked = ("bench", one, "--model", other, "--detector", "msp", "--ensemble", "--combine", "standardised")
+    made = command(*asked, "-o", tmp_path / "out", "--cache", tmp_path / "cache")
+    assert made.code == 0, made.err
+    found = RunResult.from_json(json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8")))
+    assert found.subject_names[2:] == ["ensemble of 2: a + b", "ensemble of 2 (standardised): a + b"]
+
+
+def test_what_the_models_do_not_have_in_common_is_noted(tmp_path: Path) -> None:
+    subjects = [from_folder(make_folder(tmp_path / name)) for name in "ab"]
+    more = replace(subjects[0], ood={**subjects[0].ood, "extra": subjects[0].ood["svhn"]})
+    less = replace(
+        subjects[1],
+        ood={name: rows for name, rows in subjects[1].ood.items() if name != "isun"},
+        fit=ArraySet(torch.cat([features for features, _, _ in subjects[1].fit])),
+    )
+    made = run([more, less], parse_specs(["msp", "mds"]), title="", command="", ensemble=True, force=True)
+    assert "ensemble: isun, extra are left out, which not all models have" in made.notes
+    assert "ensemble: MDS is left out, which not all models have" in made.notes
+    assert not any("left out" in note for note in summed([tmp_path / "a", tmp_path / "b"]).notes)
+
+
+def test_no_score_in_common_leaves_the_models_alone(tmp_path: Path) -> None:
+    subjects = [from_folder(make_folder(tmp_path / name)) for name in "ab"]
+    unlabelled = ArraySet(torch.cat([features for features, _, _ in subjects[1].fit]))
+    pair = [subjects[0], replace(subjects[1], fit=unlabelled)]
+    made = run(pair, parse_specs(["mds"]), title="", command="", ensemble=["sum", "p-values"], force=True)
+    assert made.subject_names == ["a"]
+    assert "ensemble: MDS is left out, which not all models have" in made.notes
+
+
+def test_joined_sets_know_their_samples_where_all_parts_do(tmp_path: Path) -> None:
+    """ID data and shifted ID data by their names: neither a note nor a doubt about their order."""
+    subjects = [from_folder(make_folder(tmp_path / name, seed=seed)) for seed, name in enumerate("ab")]
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        for path in folder.glob("*.safetensors"):
+            tensors = load_file(path)
+            if "features" in tensors:
+                save_file({**tensors, "ids": torch.arange(len(tensors["features"]))}, path)
+
+    def notes(names: str) -> list[str]:
+        shifted = [with_shifted(from_folder(tmp_path / name), {"c": parts[name]}) for name in names]
+        return list(run(shifted, parse_specs(["msp"]), title="", command="", ensemble=True).notes)
+
+    parts: dict[str, FeatureSet] = {name: from_folder(tmp_path / name).ood["isun"] for name in "ab"}
+    assert notes("ab") == []
+    parts = {name: subject.ood["isun"] for name, subject in zip("ab", subjects, strict=True)}
+    assert any("id_test have no ids" in note for note in notes("ab"))
 
 
 def test_sets_without_ids_are_named_and_those_with_ids_compared(tmp_path: Path) -> None:

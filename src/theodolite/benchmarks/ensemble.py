@@ -94,6 +94,24 @@ def ensemble_scores(
     return found
 
 
+def not_in_common(
+    subjects: Sequence[Subject], scores: Sequence[Mapping[str, Mapping[str, FloatArray]]]
+) -> list[str]:
+    """Notes of the OOD sets and the scores that an ensemble leaves out, because a model lacks them."""
+    sets = [name for subject in subjects for name in subject.ood]
+    labels = [label for member in scores for label in member]
+    gone = [
+        [name for name in dict.fromkeys(names) if name not in common]
+        for names, common in ((sets, _common(subjects)), (labels, common_scores(scores)))
+    ]
+    return [
+        f"ensemble: {', '.join(names)} {'is' if len(names) == 1 else 'are'} left out, "
+        f"which not all models have"
+        for names in gone
+        if names
+    ]
+
+
 def common_scores(scores: Sequence[Mapping[str, Mapping[str, FloatArray]]]) -> list[str]:
     """The scores that all members have."""
     return [label for label in scores[0] if all(label in member for member in scores)]

@@ -16,7 +16,7 @@ from ..guard.ensemble import SUM, check_combination
 from .belonging import require_belonging
 from .cells import Cell
 from .compare import leaderboard_beside, published_beside, published_ensemble
-from .ensemble import common_scores, ensemble_name, ensemble_scores, require_same_samples
+from .ensemble import common_scores, ensemble_name, ensemble_scores, not_in_common, require_same_samples
 from .facts import Seconds, SubjectFacts
 from .feature_sets import FIT, TEST
 from .measure import Intervals, detector_facts, measured_cells, subject_facts
@@ -145,7 +145,10 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
 def _enter_ensembles(
     out: _Gathered, scorers: Sequence[Scorer], rules: Sequence[str], intervals: Intervals
 ) -> None:
+    if not rules:
+        return
     members = [out.scores[scorer.subject.name].values for scorer in scorers]
+    out.notes += not_in_common([scorer.subject for scorer in scorers], members)
     known = [scorer.scales(common_scores(members)) for scorer in scorers] if set(rules) - {SUM} else []
     unscaled = {
         label: f"{scorer.subject.name} has no scale: {reason}"

@@ -271,8 +271,9 @@ def _are_pictures(inputs: object) -> bool:
     """Whether inputs are a list of pictures; one that is in no list is refused."""
     if isinstance(inputs, Image):
         raise InputError("inputs is one picture, expected a list of them: [picture]")
-    listed = isinstance(inputs, list | tuple)
-    return listed and len(inputs) > 0 and all(isinstance(one, Image) for one in inputs)
+    if not isinstance(inputs, list | tuple) or not inputs:
+        return False
+    return all(isinstance(one, Image) for one in inputs)
 
 
 def halves(count: int) -> tuple[Tensor, Tensor]:
