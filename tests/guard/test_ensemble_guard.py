@@ -228,9 +228,9 @@ def test_inputs_that_are_none_are_refused_in_words() -> None:
             both.verdicts(wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"one picture, expected a list of them"):
         both.verdicts(picture)  # type: ignore[arg-type]
-    for wrong in (members[0], None):
+    for none in (members[0], None):
         with pytest.raises(InputError, match="members must be a list of guards, got"):
-            th.EnsembleGuard.fit(wrong, held_out())  # type: ignore[arg-type]
+            th.EnsembleGuard.fit(none, held_out())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="features must be a list of 2 arrays"):
         th.EnsembleGuard.fit(members, None)  # type: ignore[arg-type]
     count = len(rows[0])
