@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +24,8 @@ from .subject import Subject
 
 # Members that agree less than this many deviations above chance do not seem to look at the same rows.
 _DEVIATIONS = 4.0
+# A combined score that is the same for more of the held-out ID rows than this does not tell them apart.
+_TIED = 0.5
 
 
 def ensemble_name(subjects: Sequence[Subject], rule: str = SUM) -> str:
@@ -52,28 +55,66 @@ def require_same_samples(subjects: Sequence[Subject]) -> list[str]:
     return notes
 
 
+class EnsembleScores(NamedTuple):
+    """Scores of several models as one, by score and set; scores that have none, with the reason; and what is
+    to be known of the rest."""
+
+    values: dict[str, dict[str, FloatArray]]
+    refused: dict[str, str]
+    notes: list[str]
+
+
 def ensemble_scores(
     subjects: Sequence[Subject],
     scores: Sequence[Mapping[str, Mapping[str, FloatArray]]],
     rule: str = SUM,
     known: Sequence[Mapping[str, FloatArray]] | None = None,
-) -> dict[str, dict[str, FloatArray]]:
+) -> EnsembleScores:
     """The members' scores as one, by score and set; the paper's rule is the plain sum.
 
     ``known`` are each member's scores of ID samples, by score: what other rules take its scale from.
     """
-    labels = [label for label in scores[0] if all(label in member for member in scores)]
-    return {
-        label: {
-            name: _combined(
-                rule,
-                [member[label][name] for member in scores],
-                None if known is None else [member[label] for member in known],
+    found = EnsembleScores({}, {}, [])
+    for label in common_scores(scores):
+        scales = None if known is None else [member[label] for member in known]
+        try:
+            found.values[label] = {
+                name: _combined(rule, [member[label][name] for member in scores], scales)
+                for name in _common(subjects)
+            }
+        except InputError as error:
+            found.refused[label] = str(error)
+    for label, sets in found.values.items() if rule != SUM else ():
+        tied = float(np.unique(sets[TEST], return_counts=True)[1].max()) / len(sets[TEST])
+        if tied > _TIED:
+            found.notes.append(
+                f"{ensemble_name(subjects, rule)}, {label}: {100 * tied:.1f} % of the held-out ID rows have "
+                f"one and the same score, so its figures say little"
             )
-            for name in _common(subjects)
-        }
-        for label in labels
-    }
+    return found
+
+
+def not_in_common(
+    subjects: Sequence[Subject], scores: Sequence[Mapping[str, Mapping[str, FloatArray]]]
+) -> list[str]:
+    """Notes of the OOD sets and the scores that an ensemble leaves out, because a model lacks them."""
+    sets = [name for subject in subjects for name in subject.ood]
+    labels = [label for member in scores for label in member]
+    gone = [
+        [name for name in dict.fromkeys(names) if name not in common]
+        for names, common in ((sets, _common(subjects)), (labels, common_scores(scores)))
+    ]
+    return [
+        f"ensemble: {', '.join(names)} {'is' if len(names) == 1 else 'are'} left out, "
+        f"which not all models have"
+        for names in gone
+        if names
+    ]
+
+
+def common_scores(scores: Sequence[Mapping[str, Mapping[str, FloatArray]]]) -> list[str]:
+    """The scores that all members have."""
+    return [label for label in scores[0] if all(label in member for member in scores)]
 
 
 def _combined(rule: str, members: Sequence[FloatArray], known: Sequence[FloatArray] | None) -> FloatArray:

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..core.errors import InputError
-from .feature_sets import TEST, Batch, FeatureSet
+from .feature_sets import TEST, Batch, FeatureSet, identified
 from .subject import Subject
 
 
 class JoinedSet:
-    """Several sets as one, in their order; it is labelled where all of them are."""
+    """Several sets as one, in their order; it is labelled, and knows its samples by name, where all do."""
 
     def __init__(self, parts: Mapping[str, FeatureSet]) -> None:
         self.parts = dict(parts)
@@ -28,6 +28,7 @@ class JoinedSet:
                 )
         self.width = first.width
         self.labelled = all(rows.labelled for rows in self.parts.values())
+        self.identified = all(identified(rows) for rows in self.parts.values())
         # Names of folders: another set may lack a class, or have none, and then its names stand for others.
         same = all(rows.class_names in (None, first.class_names) for rows in others)
         self.class_names = first.class_names if same else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from ..core.arrays import FloatArray
 from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation
@@ -15,9 +16,9 @@ from ..guard.ensemble import SUM, check_combination
 from .belonging import require_belonging
 from .cells import Cell
 from .compare import leaderboard_beside, published_beside, published_ensemble
-from .ensemble import ensemble_name, ensemble_scores, require_same_samples
+from .ensemble import common_scores, ensemble_name, ensemble_scores, not_in_common, require_same_samples
 from .facts import Seconds, SubjectFacts
-from .feature_sets import TEST
+from .feature_sets import FIT, TEST
 from .measure import Intervals, detector_facts, measured_cells, subject_facts
 from .result import HIGHLIGHT, RunResult
 from .scoring import Scorer, Scores
@@ -78,7 +79,8 @@ def run(
     A subject whose head gives the labels of its ID rows hardly more often than by chance is refused; with
     ``force`` it is measured, and the result says so.
     """
-    rules = [check_combination(rule) for rule in ((SUM,) if ensemble is True else ensemble or ())]
+    asked = (SUM,) if ensemble is True else ensemble or ()
+    rules = [check_combination(rule) for rule in dict.fromkeys(asked)]
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise InputError(f"two models are called the same: {', '.join(names)}")
@@ -90,8 +92,7 @@ def run(
     ]
     for scorer in scorers:
         _enter(out, scorer, intervals, highlight)
-    for rule in rules:
-        _enter_ensemble(out, scorers, rule, intervals)
+    _enter_ensembles(out, scorers, rules, intervals)
     if not out.cells:
         reasons = [reason for refused in out.refused.values() for reason in refused.values()]
         raise InputError(f"no score could be computed: {'; '.join(reasons) or 'none was asked for'}")
@@ -141,18 +142,55 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
         )
 
 
-def _enter_ensemble(out: _Gathered, scorers: Sequence[Scorer], rule: str, intervals: Intervals) -> None:
+def _enter_ensembles(
+    out: _Gathered, scorers: Sequence[Scorer], rules: Sequence[str], intervals: Intervals
+) -> None:
+    if not rules:
+        return
+    members = [out.scores[scorer.subject.name].values for scorer in scorers]
+    out.notes += not_in_common([scorer.subject for scorer in scorers], members)
+    known = [scorer.scales(common_scores(members)) for scorer in scorers] if set(rules) - {SUM} else []
+    unscaled = {
+        label: f"{scorer.subject.name} has no scale: {reason}"
+        for scorer, scales in zip(scorers, known, strict=bool(known))
+        for label, reason in scales.refused.items()
+    }
+    scaled = [{label: sets[FIT] for label, sets in scales.values.items()} for scales in known]
+    for rule in rules:
+        if rule == SUM:
+            _enter_ensemble(out, scorers, rule, intervals, members, None)
+        else:
+            able = [{label: sets[label] for label in sets if label not in unscaled} for sets in members]
+            _enter_ensemble(out, scorers, rule, intervals, able, scaled)
+            _refuse(out, ensemble_name([scorer.subject for scorer in scorers], rule), unscaled)
+
+
+def _enter_ensemble(
+    out: _Gathered,
+    scorers: Sequence[Scorer],
+    rule: str,
+    intervals: Intervals,
+    members: Sequence[Mapping[str, Mapping[str, FloatArray]]],
+    known: Sequence[Mapping[str, FloatArray]] | None,
+) -> None:
     subjects = [scorer.subject for scorer in scorers]
-    members = [out.scores[subject.name].values for subject in subjects]
-    labels = [label for label in members[0] if all(label in member for member in members)]
-    known = None if rule == SUM else [scorer.known(labels) for scorer in scorers]
     name = ensemble_name(subjects, rule)
     # Means of the same name over other sets are not the same figure.
     groups = subjects[0].groups if all(one.groups == subjects[0].groups for one in subjects) else {}
-    found = Evaluation.of(ensemble_scores(subjects, members, rule, known), known=TEST)
+    scores = ensemble_scores(subjects, members, rule, known)
+    out.notes += scores.notes
+    _refuse(out, name, scores.refused)
+    if not scores.values:
+        return
+    found = Evaluation.of(scores.values, known=TEST)
     out.evaluations[name] = found
     for spec in scorers[0].specs:
         if spec.label in found.metrics:
             beside = partial(published_ensemble, subjects, spec)
             published = beside if rule == SUM else lambda _ood, _metric: ()
             out.cells += measured_cells(name, spec.label, found, published, intervals, groups)
+
+
+def _refuse(out: _Gathered, name: str, reasons: Mapping[str, str]) -> None:
+    if reasons:
+        out.refused.setdefault(name, {}).update(reasons)

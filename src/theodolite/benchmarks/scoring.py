@@ -17,18 +17,16 @@ import torch
 
 from ..core.arrays import FloatArray
 from ..core.errors import InputError
-from ..data.sampling import sampled_rows
-from ..detectors import Detector, MultiLayer, fit_many, score_many
+from ..detectors import Detector, MultiLayer, fit_many
 from ..detectors._together import Together
 from ..detectors.spec import DetectorSpec
-from .feature_sets import FeatureSet
+from .feature_sets import FIT, FeatureSet
+from .scales import apart
 from .score_cache import ScoreCache
 from .subject import Subject
 from .views import view_of, why_not
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-# Rows enough for a mean and a deviation, whatever a score costs.
-KNOWN_ROWS = 2_000
 
 
 @dataclass
@@ -56,7 +54,10 @@ class Scores:
 
 
 class Scorer:
-    """Scores one subject. ``cache`` is the folder of finished scores, or None to keep nothing."""
+    """Scores one subject. ``cache`` is the folder of finished scores, or None to keep nothing.
+
+    ``fit`` are rows to fit on in place of the subject's.
+    """
 
     def __init__(
         self,
@@ -64,9 +65,13 @@ class Scorer:
         specs: Sequence[DetectorSpec],
         *,
         cache: Path | None = None,
+        fit: FeatureSet | None = None,
         progress: Progress = lambda _name, _done, _total: None,
     ) -> None:
+        if fit is not None and cache is not None:
+            raise InputError("finished scores are of all rows to fit on: with fit there is no cache")
         self.subject = subject
+        self.fit = subject.fit if fit is None else fit
         self.specs = list(specs)
         self.progress = progress
         self.cache = ScoreCache(cache, subject)
@@ -83,30 +88,30 @@ class Scorer:
             self._fit([spec for spec in self.specs if spec.label == label], Scores())
         return self._detectors[label]
 
-    def known(self, labels: Sequence[str]) -> dict[str, FloatArray]:
-        """Scores of a sample of the ID rows that were fitted on, by label: where a score's scale comes from.
+    def scales(self, labels: Sequence[str]) -> Scores:
+        """Scores of ID rows that are neither judged nor fitted on, as of a set `FIT`: a score's scale.
 
-        Held-out rows are left to be judged. Scores of other views see those rows of their own.
+        Copies are fitted on the other rows, see `scales`. Scores of other views see such rows of their own.
         """
-        mine = [spec.label for spec in self.own if spec.label in labels]
-        scores = self._known(mine) if mine else {}
+        result = Scores()
+        own = [spec for spec in self.own if spec.label in labels]
+        if own:
+            self._scale(own, result)
         for view, other in self.subject.views.items():
             specs = [spec for spec in self.specs if view_of(spec) == view and spec.label in labels]
             if specs:
-                scores |= Scorer(other, specs).known([spec.label for spec in specs])
-        return scores
+                result.add(Scorer(other, specs, progress=self.progress).scales(labels))
+        return result
 
-    def _known(self, labels: Sequence[str]) -> dict[str, FloatArray]:
-        rows = self.subject.fit
-        place = [label for _, batch, _ in rows for label in (batch.tolist() if batch is not None else [])]
-        chosen = set(sampled_rows(place or [None] * len(rows), KNOWN_ROWS))
-        kept, start = [], 0
-        for features, _, _ in rows:
-            here = [row for row in range(len(features)) if start + row in chosen]
-            start += len(features)
-            kept.append(features[here].float())
-        found = score_many([self.fitted(label) for label in labels], torch.cat(kept))
-        return {label: scores.double().numpy() for label, scores in zip(labels, found, strict=True)}
+    def _scale(self, specs: Sequence[DetectorSpec], result: Scores) -> None:
+        try:
+            rest, held_back = apart(self.subject.fit, self.subject.head.classes)
+        except InputError as error:
+            result.refused |= {spec.label: str(error) for spec in specs}
+            return
+        copies = Scorer(self.subject, specs, fit=rest, progress=self.progress)
+        copies._fit(specs, result)
+        copies._score_set(FIT, held_back, specs, result)
 
     @property
     def own(self) -> list[DetectorSpec]:
@@ -151,7 +156,7 @@ class Scorer:
     def _fit(self, specs: Sequence[DetectorSpec], result: Scores) -> None:
         """Fit what is not fitted yet, all in one pass."""
         fresh = {spec.label: spec.template for spec in specs if spec.label not in self._detectors}
-        if not self.subject.fit.labelled:
+        if not self.fit.labelled:
             for label in [label for label, detector in fresh.items() if detector.needs.labels]:
                 needs = ", ".join(fresh.pop(label).needs.names())
                 result.refused[label] = f"it needs {needs}, and the ID data has no labels"
@@ -172,7 +177,7 @@ class Scorer:
 
         self.progress("fitting", 0, 1)
         start = time.perf_counter()
-        fit_many(list(detectors.values()), self.subject.fit, head=self.subject.head, on_refusal=refused)
+        fit_many(list(detectors.values()), self.fit, head=self.subject.head, on_refusal=refused)
         result.fit_seconds += time.perf_counter() - start
         self.progress("fitting", 1, 1)
         self._detectors.update(

@@ -22,6 +22,12 @@ Paths: TypeAlias = Annotated[
 OwnModel: TypeAlias = Annotated[
     str | None, typer.Option("--model", help="The guard's model, if it is code of your own (python:…).")
 ]
+OwnModels: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", help="The guard's model, if it is code of your own (python:…); of an ensemble, repeated."
+    ),
+]
 Weights: TypeAlias = Annotated[
     Path | None, typer.Option("--weights", help="Checkpoint for the model (.safetensors or .pt).")
 ]

@@ -127,7 +127,7 @@ def bench(
             models,
             detectors=detector or [],
             shapings=shaping or [],
-            ensemble=combine or ensemble,
+            ensemble=[*(["sum"] if ensemble else []), *combine] if combine else ensemble,
             full_spectrum=full_spectrum,
             intervals=Intervals(
                 replicates if intervals else 0, seed=seed, metrics=view.metrics, tests=replicates

@@ -24,7 +24,7 @@ def combine(
         str,
         typer.Option("--combine", help="How scores become one: sum, standardised or p-values."),
     ] = "standardised",
-    model: options.OwnModel = None,
+    model: options.OwnModels = None,
     false_alarm_rate: options.FalseAlarmRate = None,
     batch_size: options.BatchSize = None,
     workers: options.Workers = None,
@@ -59,5 +59,5 @@ def combine(
         f"{threshold_text(both.calibration, rate)} is OOD (at most {100 * rate:g} % false alarms on average; "
         f"{interval_text(both.calibration, rate)}). Guard in {output}",
     )
-    if not both.predicts:
-        say(console, "the members know different classes: no class is predicted", "yellow", title="note: ")
+    if both.why_no_class:
+        say(console, f"{both.why_no_class}: no class is predicted", "yellow", title="note: ")

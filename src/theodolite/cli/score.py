@@ -31,7 +31,7 @@ def score(
         str | None,
         typer.Option("--format", help="csv, jsonl or parquet (default: by the suffix; csv for -)."),
     ] = None,
-    model: options.OwnModel = None,
+    model: options.OwnModels = None,
     weights: options.Weights = None,
     kind: options.Kind = None,
     holds: options.From = None,

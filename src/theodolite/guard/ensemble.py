@@ -181,10 +181,10 @@ def require_one_each(
         raise InputError(f"the members saw different numbers of samples: {counts}")
     if ids is None:
         return
-    if len(ids) != members:
+    if not isinstance(ids, list | tuple) or len(ids) != members:
         raise InputError(f"ids must be a list of {members} sequences, one for each {what}")
-    first = list(ids[0])
-    for member, other in enumerate(map(list, ids)):
+    first = _names(ids[0])
+    for member, other in enumerate(map(_names, ids)):
         if len(other) != counts[0]:
             raise InputError(f"member {member} has {len(other)} ids for {counts[0]} samples")
         if other != first:
@@ -193,3 +193,14 @@ def require_one_each(
                 f"the members saw different samples: row {row} is {first[row]!r} for member 0 "
                 f"and {other[row]!r} for member {member}"
             )
+
+
+def _names(ids: object) -> list[object]:
+    """One member's ids as a plain list; refused unless they are a sequence of single names or numbers."""
+    listed = ids.tolist() if hasattr(ids, "tolist") else ids
+    if not isinstance(listed, list | tuple) or any(isinstance(one, list | Tensor) for one in listed):
+        shape = f" of shape {tuple(ids.shape)}" if hasattr(ids, "shape") else ""
+        raise InputError(
+            f"ids must hold one sequence of names or numbers a member, got {type(ids).__name__}{shape}"
+        )
+    return list(listed)

@@ -5,8 +5,9 @@
     both.verdicts([features_a, features_b])
 
 The members' scores are combined into one (see `ensemble`), which has a calibration of its own: the members'
-thresholds play no part. Where scores are put on one scale first, half of the calibration data, every other
-sample, gives the scale and the other half the threshold, so that a guard's promise holds as it is.
+thresholds play no part. Where scores are put on one scale first, half of the calibration data, drawn at
+random with a fixed seed, gives the scale and the other half the threshold, so that a guard's promise holds as
+it is.
 """
 
 from __future__ import annotations
@@ -31,17 +32,22 @@ from .ensemble_files import EnsembleParts, read_ensemble, write_ensemble
 from .guard import Guard
 from .judge import verdicts_by
 from .lockstep import Seen, in_lockstep, member_scores, scores_in_lockstep
+from .members import checked_members, why_no_class
+from .same_kind import calibration_doubts
 from .storage import find
 from .verdicts import FLAG, NO_CLASS, RAISE, PathVerdict, Verdicts, check_unscorable
 from .verdicts import path_verdicts as rows_of
 from .verdicts import unreadable as row_unread
+
+_SPLIT_SEED = 0
 
 
 class EnsembleGuard:
     """Several guards with one verdict.
 
     A sample's class has the highest mean of the members' probabilities, where all members know the same
-    classes; else none is predicted. A sample that one member cannot score is unscorable.
+    classes; else none is predicted. A sample that one member cannot score is unscorable. Members are copied;
+    only the models that they have attached are shared.
     """
 
     def __init__(
@@ -53,7 +59,7 @@ class EnsembleGuard:
         scales: Sequence[Calibration] | None = None,
         false_alarm_rate: float = FALSE_ALARM_RATE,
     ) -> None:
-        self.members = _checked(members)
+        self.members = checked_members(members)
         self.combine = check_combination(combine)
         if (0 if scales is None else len(scales)) != (0 if combine == SUM else len(self.members)):
             raise InputError(
@@ -63,7 +69,8 @@ class EnsembleGuard:
         self.calibration = calibration
         calibration.require_rate(false_alarm_rate)
         self.false_alarm_rate = false_alarm_rate
-        self.class_names = _common_names(self.members)
+        self.why_no_class = why_no_class(self.members)
+        self.class_names = None if self.why_no_class else self.members[0].class_names
 
     @classmethod
     def fit(
@@ -74,7 +81,7 @@ class EnsembleGuard:
         combine: str = STANDARDISED,
         ids: Sequence[Sequence[object]] | None = None,
         false_alarm_rate: float = FALSE_ALARM_RATE,
-        model: str | None = None,
+        model: str | Sequence[str] | None = None,
         running: Running | None = None,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> EnsembleGuard:
@@ -82,9 +89,11 @@ class EnsembleGuard:
 
         ``calibration`` is a path of pictures, which every member sees through its own model, or features, one
         array a member, of the same samples in the same order; ``ids`` are their names, compared where given.
-        ``model`` names code that a member may run on pictures (``python:…``).
+        Whether a member was fitted on them cannot be known, which a warning says; where its scores are far
+        higher than those it was calibrated on, as fitted data has them, the data is refused (`same_kind`).
+        ``model`` names code that members may run on pictures (``python:…``), one or several.
         """
-        checked = _checked(members)
+        checked = checked_members(members)
         check_combination(combine)
         if isinstance(calibration, str | Path):
             scores = scores_in_lockstep(checked, calibration, model, running, progress)
@@ -92,22 +101,26 @@ class EnsembleGuard:
             require_one_each(calibration, len(checked), "guard", ids)
             pairs = zip(checked, calibration, strict=True)
             scores = [member_scores(one, as_tensor(rows, "features")) for one, rows in pairs]
+        doubts = calibration_doubts(checked, scores)
         if combine == SUM:
             scales, rest = None, combined(SUM, scores, None)
         else:
-            scales = [Calibration(values[::2]) for values in scores]
-            rest = combined(combine, [values[1::2] for values in scores], scales)
-        guard = cls(
+            one, other = halves(len(scores[0]))
+            scales = [Calibration(values[one]) for values in scores]
+            rest = combined(combine, [values[other] for values in scores], scales)
+        made = cls(
             checked, Calibration(rest), combine=combine, scales=scales, false_alarm_rate=false_alarm_rate
         )
-        if (tied := guard.calibration.doubt(guard.false_alarm_rate)) is not None:
-            warnings.warn(tied, CalibrationWarning, stacklevel=2)
-        return guard
+        tied = made.calibration.doubt(made.false_alarm_rate)
+        for doubt in (*doubts, *([] if tied is None else [tied])):
+            warnings.warn(doubt, CalibrationWarning, stacklevel=2)
+        return made
 
     @property
     def predicts(self) -> bool:
-        """Whether the members know the same classes, so that one of them is predicted."""
-        return _same_classes(self.members)
+        """Whether the members know the same classes, so that one of them is predicted; else
+        ``why_no_class``."""
+        return self.why_no_class is None
 
     @property
     def title(self) -> str:
@@ -137,9 +150,11 @@ class EnsembleGuard:
         """
         check_unscorable(unscorable)
         check_rules(fdr, false_alarm_rate)
-        pictures = len(inputs) > 0 and all(isinstance(one, Image) for one in inputs)
+        pictures = _are_pictures(inputs)
         if not pictures:
             require_one_each(inputs, len(self.members), "guard", ids)  # type: ignore[arg-type]
+        elif ids is not None:
+            raise InputError("ids are for features, one sequence a member: every member sees the pictures")
         flag = unscorable == FLAG
         seen = [
             one._features(inputs if pictures else inputs[place], finite=not flag)
@@ -160,7 +175,7 @@ class EnsembleGuard:
         *,
         kind: str | None = None,
         limit: int | None = None,
-        model: str | None = None,
+        model: str | Sequence[str] | None = None,
         weights: str | Path | None = None,
         false_alarm_rate: float | None = None,
         fdr: float | None = None,
@@ -170,7 +185,8 @@ class EnsembleGuard:
     ) -> Iterator[list[PathVerdict]]:
         """Verdicts on pictures and folders of them, in batches of rows, as of a `Guard`.
 
-        ``model`` names code that a member may run (``python:…``); of ``weights`` every member has its own.
+        ``model`` names code that members may run (``python:…``), one or several; of ``weights`` every member
+        has its own.
         """
         require_no_weights(weights)
         check_unscorable(unscorable)
@@ -183,9 +199,15 @@ class EnsembleGuard:
         rows = self._rows(batches, false_alarm_rate, progress, flag=flag)
         return rows if fdr is None else together(rows, fdr, self.calibration)
 
-    def score_folder(self, folder: str | Path, *, running: Running | None = None) -> list[PathVerdict]:
+    def score_folder(
+        self,
+        folder: str | Path,
+        *,
+        model: str | Sequence[str] | None = None,
+        running: Running | None = None,
+    ) -> list[PathVerdict]:
         """All verdicts of `score_paths` on one path at once."""
-        return list(chain.from_iterable(self.score_paths(folder, running=running)))
+        return list(chain.from_iterable(self.score_paths(folder, model=model, running=running)))
 
     def _rows(
         self, batches: Iterator[Seen], rate: float | None, progress: Callable[[int, int], None], *, flag: bool
@@ -246,6 +268,21 @@ class EnsembleGuard:
         )
 
 
+def _are_pictures(inputs: object) -> bool:
+    """Whether inputs are a list of pictures; one that is in no list is refused."""
+    if isinstance(inputs, Image):
+        raise InputError("inputs is one picture, expected a list of them: [picture]")
+    if not isinstance(inputs, list | tuple) or not inputs:
+        return False
+    return all(isinstance(one, Image) for one in inputs)
+
+
+def halves(count: int) -> tuple[Tensor, Tensor]:
+    """Two halves of so many samples, drawn at random with a fixed seed: data may alternate by its source."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(_SPLIT_SEED))
+    return order[: (count + 1) // 2], order[(count + 1) // 2 :]
+
+
 def require_no_weights(weights: str | Path | None) -> None:
     """An ensemble has several checkpoints."""
     if weights is not None:
@@ -253,24 +290,3 @@ def require_no_weights(weights: str | Path | None) -> None:
             "weights are for a guard of one model: an ensemble finds the checkpoints of its members where "
             "they were when they were fitted"
         )
-
-
-def _checked(members: Sequence[Guard]) -> tuple[Guard, ...]:
-    wrong = next((one for one in members if not isinstance(one, Guard)), None)
-    if wrong is not None:
-        raise InputError(f"members must be guards, got {type(wrong).__name__}")
-    if len(members) < 2:
-        raise InputError(f"an ensemble needs at least two guards, got {len(members)}")
-    return tuple(members)
-
-
-def _same_classes(members: Sequence[Guard]) -> bool:
-    """Whether all members predict, and the same classes as far as they are named."""
-    counts = {None if one.head is None else one.head.classes for one in members}
-    names = {one.class_names for one in members if one.class_names is not None}
-    return len(counts) == 1 and None not in counts and len(names) < 2
-
-
-def _common_names(members: Sequence[Guard]) -> tuple[str, ...] | None:
-    named = [one.class_names for one in members if one.class_names is not None]
-    return named[0] if named and _same_classes(members) else None

@@ -12,10 +12,13 @@ from torch import Tensor
 
 from ..core.arrays import as_tensor
 from ..core.errors import InputError
+from ..features.folders import HOLDS_FEATURES, holds_features
 from ..features.loading import living_workers
 from ..features.settings import Running
+from ..features.store import is_store
 from .guard import Guard
-from .path_reader import PathBatch
+from .members import models_of
+from .path_reader import PathBatch, PathReader
 
 
 class Seen(NamedTuple):
@@ -34,32 +37,47 @@ def in_lockstep(
     *,
     kind: str | None = None,
     limit: int | None = None,
-    model: str | None = None,
+    model: str | Sequence[str] | None = None,
     running: Running | None = None,
     finite: bool = True,
 ) -> Iterator[Seen]:
-    """The same pictures as every member sees them; each is read once for every member."""
+    """The same pictures as every member sees them; each is read once for every member.
+
+    Features at a path are those of one model, and refused. ``model`` names code that members may run.
+    """
     named = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    for path in named:
+        _require_pictures(path, kind)
     readers = [
-        one.reader(_own(one, model), None, kind=kind, limit=limit, running=running, finite=finite)
-        for one in members
+        one.reader(own, None, kind=kind, limit=limit, running=running, finite=finite)
+        for one, own in zip(members, models_of(members, model), strict=True)
     ]
+    return _read(readers, named)
+
+
+def _read(readers: Sequence[PathReader], named: Sequence[str]) -> Iterator[Seen]:
     with living_workers():
         for batches in zip_longest(*(reader.read(named) for reader in readers)):
             first = batches[0]
             if len({_pictures(batch) for batch in batches}) > 1:
-                raise InputError(
-                    "the members did not read the same pictures: a file changed in between, or a path holds "
-                    "the features of one model. An ensemble judges pictures"
-                )
+                raise InputError("the members did not read the same pictures: a file changed in between")
             features = [batch.features for batch in batches if batch.features is not None]
             yield Seen(first.names, features, first.unread, readers[0].total)
+
+
+def _require_pictures(path: str, kind: str | None) -> None:
+    """Features that lie at a path are one model's, and would be read as every member's."""
+    if kind == HOLDS_FEATURES or is_store(path) or holds_features(path, kind):
+        raise InputError(
+            f"{path} holds the features of one model, and an ensemble judges pictures, which every member "
+            f"sees through its own. Features are given one array a member, in Python: verdicts([one, other])"
+        )
 
 
 def scores_in_lockstep(
     members: Sequence[Guard],
     path: str | Path,
-    model: str | None,
+    model: str | Sequence[str] | None,
     running: Running | None,
     progress: Callable[[int, int], None],
 ) -> list[Tensor]:
@@ -83,8 +101,3 @@ def member_scores(guard: Guard, features: Tensor, *, flag: bool = False) -> Tens
 
 def _pictures(batch: PathBatch | None) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     return None if batch is None else (tuple(batch.names), tuple(batch.unread))
-
-
-def _own(member: Guard, model: str | None) -> str | None:
-    """The code that the caller lets run, if it is this member's."""
-    return model if member.provenance is not None and member.provenance.model == model else None

@@ -11,7 +11,7 @@ from ..features.settings import Running
 from .discoveries import check_rules, together
 from .model_judge import ModelJudge
 from .path_reader import PathReader
-from .provenance import trusted_spec
+from .provenance import only_model, trusted_spec
 from .verdicts import RAISE, PathVerdict, check_unscorable
 
 
@@ -24,7 +24,7 @@ class PathJudge(ModelJudge):
         *,
         kind: str | None = None,
         limit: int | None = None,
-        model: str | None = None,
+        model: str | Sequence[str] | None = None,
         weights: str | Path | None = None,
         false_alarm_rate: float | None = None,
         fdr: float | None = None,
@@ -48,7 +48,9 @@ class PathJudge(ModelJudge):
             self.calibration.require_rate(false_alarm_rate)
         named = [paths] if isinstance(paths, str | Path) else paths
         finite = unscorable == RAISE
-        reader = self.reader(model, weights, kind=kind, limit=limit, running=running, finite=finite)
+        reader = self.reader(
+            only_model(model), weights, kind=kind, limit=limit, running=running, finite=finite
+        )
         judge = partial(self.verdicts_of_own, rate=false_alarm_rate, unscorable=unscorable)
         rows = reader.verdicts([str(path) for path in named], judge, self.class_name, progress)
         return rows if fdr is None else together(rows, fdr, self.calibration)

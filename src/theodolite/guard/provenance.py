@@ -6,6 +6,7 @@ must come from the same one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +70,15 @@ def trusted_spec(provenance: Provenance, model: str | None) -> str:
             f"file, name it yourself: --model '{provenance.model}' (model= in Python)"
         )
     return provenance.model
+
+
+def only_model(model: str | Sequence[str] | None) -> str | None:
+    """The one spec that was given, or None; a guard of one model takes no more."""
+    if model is None or isinstance(model, str):
+        return model
+    if len(model) > 1:
+        raise InputError(f"the guard has one model, and {len(model)} were named: {', '.join(model)}")
+    return model[0] if model else None
 
 
 def load_trusted(

@@ -88,7 +88,7 @@ def model_ensemble(context: Context, subjects: Sequence[Subject]) -> Drawn:
     found = Evaluation.of(alone, known=TEST).metrics
     single = min(alone, key=lambda name: sum(values[FPR95.name] for values in found[name].values()))
     summed = f"ORA, all {len(subjects)} models"
-    both = {single: alone[single], summed: ensemble_scores(subjects, members)["ORA"]}
+    both = {single: alone[single], summed: ensemble_scores(subjects, members).values["ORA"]}
     drawn = figures.ensemble_histograms(
         Evaluation.of(both, known=TEST),
         single=single,
