@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..core.errors import InputError
 from ..reference.reference import Reference
-from .covariance import Axes, total_axes, total_covariance
+from .covariance import Axes, not_flat, total_axes, total_covariance
 
 _EPSILON = torch.finfo(torch.float64).eps
 # Columns beyond the rank that a random sketch of a matrix has: so many that it misses nothing of its range.
@@ -30,12 +31,19 @@ def explaining(variances: Tensor, share: float) -> int:
 
 def principal(reference: Reference, share: float, dimension: int | None = None) -> Principal:
     """The fewest directions that explain a share of the variance of all rows, or a number of them; none where
-    the rows are all alike but for rounding."""
+    the rows are all alike but for rounding. A number above that of the directions with a variance is refused:
+    the rest of them would be for the rounding to choose."""
     variances, directions = _axes(reference)
     mean = reference.statistics.moments.mean
     if not bool(variances.clamp_min(0).sum() > len(mean) * _EPSILON**2 * mean.square().sum()):
         return Principal(directions[:, :0], torch.zeros_like(variances.sum()))
-    count = min(dimension or explaining(variances, share), len(variances))
+    vary = int(not_flat(variances, len(mean)).sum())
+    if dimension is not None and dimension > vary:
+        raise InputError(
+            f"dimension must be at most {vary}, the number of directions in which the {reference.count:,} "
+            f"rows vary, got {dimension}"
+        )
+    count = dimension or min(explaining(variances, share), vary)
     return Principal(directions[:, -count:].contiguous(), variances[:-count].clamp_min(0).sum())
 
 

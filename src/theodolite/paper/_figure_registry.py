@@ -22,7 +22,7 @@ AtHand: TypeAlias = Callable[[Context], Sequence[Subject]]
 class PaperFigure:
     """A figure of the paper: ``pairs`` are what the paper drew it from, all of them together.
 
-    Where they cannot run, it is drawn from the subjects ``at_hand``, which need ``needs``. ``draw`` gives
+    Where they are not here, it is drawn from the subjects ``at_hand``, which need ``needs``. ``draw`` gives
     figures by the name of their file; ``stand_ins`` are experiments with their numbers.
     """
 
@@ -35,20 +35,17 @@ class PaperFigure:
     stand_ins: tuple[str, ...] = ()
 
     def drawable(self, root: Path | None) -> bool:
-        return self.of_the_paper(root) or not any(need.missing(root) for need in self.needs)
+        return self.as_published(root) or not any(need.missing(root) for need in self.needs)
 
-    def of_the_paper(self, root: Path | None) -> bool:
-        """Whether the paper's networks and ID data are here, and for each some of its OOD sets."""
+    def as_published(self, root: Path | None) -> bool:
+        """Whether all that the paper drew it from is here."""
         return bool(self.pairs) and all(runs(pair, root) for pair in self.pairs)
 
     def drawn(self, context: Context) -> tuple[Drawn, str]:
-        """The figures, and in words what they were drawn from: of the paper's sets, which are missing."""
-        if self.of_the_paper(context.root):
+        """The figures, and in words what they were drawn from."""
+        if self.as_published(context.root):
             subjects: Sequence[Subject] = [paper_subject(pair, context) for pair in self.pairs]
-            missing = dict.fromkeys(name for one in subjects for name in one.missing)
             source = "the paper's own networks and data"
-            if missing:
-                source = f"the paper's own networks, and its data without {', '.join(missing)}"
         else:
             subjects = self.at_hand(context)
             source = "data at hand, not the paper's" if self.pairs else "data at hand"

@@ -80,9 +80,8 @@ def histograms_angles(_: Context, subjects: Sequence[Subject]) -> Drawn:
     stand_ins=("ensemble",),
 )
 def model_ensemble(context: Context, subjects: Sequence[Subject]) -> Drawn:
-    """The best of the models, and their sum; what could not be compared of their samples is said."""
-    for note in require_same_samples(subjects):
-        context.say(note)
+    """The best of the models, and their sum."""
+    require_same_samples(subjects)
     members = [_ora_scores(context, subject) for subject in subjects]
     alone = {f"ORA, {subject.name}": scores["ORA"] for subject, scores in zip(subjects, members, strict=True)}
     found = Evaluation.of(alone, known=TEST).metrics
