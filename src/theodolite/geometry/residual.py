@@ -65,7 +65,6 @@ def _ascending(reference: Reference, shift: Tensor) -> Axes:
         return Axes.of(covariance + shift @ shift.T)
     variances, directions = total_axes(reference)
     spread = torch.where(not_flat(variances, len(variances)), variances, 0).sqrt()
-    _, lengths, across = torch.linalg.svd(
-        torch.cat([directions.T * spread[:, None], shift.T]), full_matrices=False
-    )
+    roots = torch.cat([directions.T * spread[:, None], shift.T])
+    _, lengths, across = torch.linalg.svd(roots, full_matrices=False)
     return Axes(lengths.flip(0), across.flip(0).T)
