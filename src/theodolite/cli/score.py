@@ -70,6 +70,7 @@ def score(
     from ..features.behind import behind
     from ..guard import Guard
     from ..guard.any_guard import load_judge
+    from ..guard.provenance import only_model
     from ..guard.verdicts import FLAG, RAISE
     from ..report.ray_scores import Scoring, score_on_ray
     from ..report.score_files import STANDARD_OUTPUT, open_sink
@@ -108,7 +109,7 @@ def score(
                 judge,
                 paths,
                 place,
-                model=model,
+                model=only_model(model),
                 weights=weights,
                 scoring=scoring,
                 running=running,
