@@ -20,6 +20,7 @@ from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.benchmarks.feature_sets import ArraySet, FeatureSet
 from theodolite.benchmarks.full_spectrum import with_shifted
 from theodolite.benchmarks.runner import run
+from theodolite.benchmarks.scales import scales_of
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.core.errors import InputError
 from theodolite.data.sampling import sampled_rows
@@ -47,7 +48,7 @@ def test_every_rule_is_its_formula(tmp_path: Path) -> None:
     names = ["ensemble of 2: a + b", "ensemble of 2 (standardised): a + b", "ensemble of 2 (p-values): a + b"]
     assert made.subject_names == ["a", "b", *names]
     members = [made.evaluations[member].ood_scores["Energy"]["svhn"] for member in "ab"]
-    known = [Scorer(subject, specs).scales(["Energy"]).values["Energy"]["id_fit"] for subject in subjects]
+    known = [scales_of(Scorer(subject, specs), ["Energy"]).values["Energy"]["id_fit"] for subject in subjects]
     expected = (
         members[0] + members[1],
         sum((scores - seen.mean()) / seen.std() for scores, seen in zip(members, known, strict=True)) / 2,
@@ -68,7 +69,7 @@ def test_a_scale_comes_from_rows_that_are_neither_judged_nor_fitted_on(tmp_path:
     rest = np.setdiff1d(np.arange(len(rows)), held)
     expected = -torch.cdist(rows[held], rows[rest]).min(dim=1).values
     assert torch.bincount(fit["labels"][held].long()).tolist() == [75] * 4
-    found = scorer.scales(["KNN k=1"]).values["KNN k=1"]
+    found = scales_of(scorer, ["KNN k=1"]).values["KNN k=1"]
     assert list(found) == ["id_fit"]
     np.testing.assert_allclose(found["id_fit"], expected, rtol=1e-3)
     assert scorer.detectors == {}

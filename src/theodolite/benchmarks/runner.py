@@ -21,6 +21,7 @@ from .facts import Seconds, SubjectFacts
 from .feature_sets import FIT, TEST
 from .measure import Intervals, detector_facts, measured_cells, subject_facts
 from .result import HIGHLIGHT, RunResult
+from .scales import scales_of
 from .scoring import Scorer, Scores
 from .subject import Subject
 from .telling import Picture, TellingSample, find_telling
@@ -149,7 +150,7 @@ def _enter_ensembles(
         return
     members = [out.scores[scorer.subject.name].values for scorer in scorers]
     out.notes += not_in_common([scorer.subject for scorer in scorers], members)
-    known = [scorer.scales(common_scores(members)) for scorer in scorers] if set(rules) - {SUM} else []
+    known = [scales_of(scorer, common_scores(members)) for scorer in scorers] if set(rules) - {SUM} else []
     unscaled = {
         label: f"{scorer.subject.name} has no scale: {reason}"
         for scorer, scales in zip(scorers, known, strict=bool(known))

@@ -7,12 +7,16 @@ copies of the detectors, fitted on the rest, score it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from ..core.errors import InputError
 from ..data.sampling import sampled_rows
 from .chosen_rows import ChosenRows, LabelledRows
 from .feature_sets import FIT, FeatureSet
+from .scoring import Scorer, Scores
+from .views import view_of
 
 # One row of five is held back; rows enough for a mean and a deviation, whatever a score costs.
 HELD_BACK = 5
@@ -33,3 +37,24 @@ def apart(rows: FeatureSet, classes: int) -> tuple[ChosenRows, ChosenRows]:
     held[sampled_rows(whole.labels.tolist(), count)] = True
     numbers = torch.arange(classes) if rows.labelled else None
     return ChosenRows(whole.where(~held), numbers), ChosenRows(whole.where(held), numbers)
+
+
+def scales_of(scorer: Scorer, labels: Sequence[str]) -> Scores:
+    """Scores of ID rows that are neither judged nor fitted on, as of a set `FIT`, and what is refused.
+
+    Scores of other views see such rows of their own.
+    """
+    result, subject = Scores(), scorer.subject
+    own = [spec for spec in scorer.own if spec.label in labels]
+    if own:
+        try:
+            rest, held_back = apart(subject.fit, subject.head.classes)
+        except InputError as error:
+            result.refused |= {spec.label: str(error) for spec in own}
+        else:
+            Scorer(subject, own, progress=scorer.progress).of_held_back(rest, held_back, result)
+    for view, other in subject.views.items():
+        specs = [spec for spec in scorer.specs if view_of(spec) == view and spec.label in labels]
+        if specs:
+            result.add(scales_of(Scorer(other, specs, progress=scorer.progress), labels))
+    return result

@@ -21,7 +21,6 @@ from ..detectors import Detector, MultiLayer, fit_many
 from ..detectors._together import Together
 from ..detectors.spec import DetectorSpec
 from .feature_sets import FIT, FeatureSet
-from .scales import apart
 from .score_cache import ScoreCache
 from .subject import Subject
 from .views import view_of, why_not
@@ -88,30 +87,11 @@ class Scorer:
             self._fit([spec for spec in self.specs if spec.label == label], Scores())
         return self._detectors[label]
 
-    def scales(self, labels: Sequence[str]) -> Scores:
-        """Scores of ID rows that are neither judged nor fitted on, as of a set `FIT`: a score's scale.
-
-        Copies are fitted on the other rows, see `scales`. Scores of other views see such rows of their own.
-        """
-        result = Scores()
-        own = [spec for spec in self.own if spec.label in labels]
-        if own:
-            self._scale(own, result)
-        for view, other in self.subject.views.items():
-            specs = [spec for spec in self.specs if view_of(spec) == view and spec.label in labels]
-            if specs:
-                result.add(Scorer(other, specs, progress=self.progress).scales(labels))
-        return result
-
-    def _scale(self, specs: Sequence[DetectorSpec], result: Scores) -> None:
-        try:
-            rest, held_back = apart(self.subject.fit, self.subject.head.classes)
-        except InputError as error:
-            result.refused |= {spec.label: str(error) for spec in specs}
-            return
-        copies = Scorer(self.subject, specs, fit=rest, progress=self.progress)
-        copies._fit(specs, result)
-        copies._score_set(FIT, held_back, specs, result)
+    def of_held_back(self, rest: FeatureSet, held_back: FeatureSet, result: Scores) -> None:
+        """Scores of rows held back, by copies that are fitted on the rest; they stand as a set `FIT`."""
+        copies = Scorer(self.subject, self.own, fit=rest, progress=self.progress)
+        copies._fit(self.own, result)
+        copies._score_set(FIT, held_back, self.own, result)
 
     @property
     def own(self) -> list[DetectorSpec]:
