@@ -118,7 +118,7 @@ def test_it_is_fitted_among_others_and_refuses_alone() -> None:
 @pytest.mark.parametrize(
     ("detector", "words"),
     [
-        ("ora", "ORA needs a head, which only the last layer has. Scores without: csi, knn"),
+        ("ora", "ORA needs a head, which only the last layer has. Scores without: cop, corp, csi, knn"),
         ("energy", "Energy needs a head"),
         ("mcm", "MCM needs a head"),
         ("odin", "ODIN changes the model's inputs"),

@@ -196,7 +196,7 @@ def command(name: str, folder: Path, out: Path, *more: str) -> Outcome:
         ),
         "bench": (
             *("--id", folder.parent / "test", "--fit", folder, "--ood", f"far={folder.parent / 'far'}"),
-            *("--detector", "energy", "-o", out),
+            *("--detector", "energy", "-o", out, "--force"),
         ),
     }
     return run(name, "--model", MODEL, *args[name], "--workers", "0", *more, env=cache)

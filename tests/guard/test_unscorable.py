@@ -120,9 +120,12 @@ def test_rows_of_paths_say_unscorable(guard: Guard, tmp_path: Path, monkeypatch:
     store = store_of(tmp_path / "store", clean, labels, head())
     monkeypatch.setattr("theodolite.guard.path_reader.require_store", lambda *_, **__: None)
     rows = guard.score_folder(store.path, unscorable="flag")
-    judge = guard.verdicts
+    judge = guard.verdicts_of_own
     monkeypatch.setattr(
-        guard, "verdicts", lambda features, **options: judge(spoilt(features), **options), raising=False
+        guard,
+        "verdicts_of_own",
+        lambda features, **options: judge(spoilt(features), **options),
+        raising=False,
     )
     with pytest.raises(InputError, match="NaN or infinity in rows 3, 7, 11"):
         guard.score_folder(store.path)

@@ -81,6 +81,11 @@ class Capture:
         return self._rows
 
     @property
+    def several(self) -> bool:
+        """Whether rows are made of more than the features in front of the head."""
+        return self._several
+
+    @property
     def model_score(self) -> str | None:
         """What a score asked of the model; None where the features are those of inputs as they are."""
         return None if self.score is None else self.score.model_score

@@ -47,7 +47,7 @@ class Forward:
         self._samples = samples
         self._size = min(running.batch_size or BATCH_SIZE, samples)
         # What hears inner layers, or works with gradients, is not what a compiler was shown.
-        plain = capture.rows is None and capture.score is None
+        plain = not capture.several and capture.score is None
         self._compiled = Compiled(capture, self._size) if running.compile and plain else None
         if running.compile and not plain:
             self.log.compiled = "not compiled: more is asked of the model than its last features"

@@ -19,7 +19,7 @@ from .experiments import Context
 
 def wants_probe(table: str, protocol: str, backbone: str) -> bool:
     """Whether a table of the paper has rows of a linear probe on the features of a backbone."""
-    return any(
+    return table in published.list_tables() and any(
         cell.options.get("head") == LINEAR_PROBE
         for cell in published.load_table(table).cells()
         if (cell.protocol, cell.backbone) == (protocol, backbone)
