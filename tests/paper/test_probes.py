@@ -75,7 +75,7 @@ def test_zero_shot_and_probe_side_by_side(
     card = ModelCard(spec, spec, 16, 32, published="clip-h14")
     table = replace(published.load_table("clip"), protocol=own.name)
     module = import_module("theodolite.paper.presence")
-    monkeypatch.setattr("theodolite.paper.items.protocol", lambda _: own)
+    monkeypatch.setattr(import_module("theodolite.paper.items"), "protocol", lambda _: own)
     monkeypatch.setattr(module, "protocol", lambda _: own)
     monkeypatch.setattr(module, "find_backbone", lambda _: card)
     monkeypatch.setattr(module, "_id_and_some_ood", lambda *_: True)  # which is known of named data sets
