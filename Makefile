@@ -7,7 +7,7 @@ PEERS := $(VENV)/.peers
 SPARK := $(VENV)/.spark
 MINIMUM := .venv-minimum
 
-.PHONY: demo test fuzz test-peers test-spark test-minimum bench clean
+.PHONY: demo test test-long fuzz test-peers test-spark test-minimum bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/theodolite demo
@@ -18,6 +18,10 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# The committed results of which `make test` recomputes a part, to every digit.
+test-long: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m long
 
 # More than 20,000 made-up inputs, files and command lines, counted at the end; `make test` tries some of them.
 # The plugin of schemathesis would hide the case that failed.

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from command_server import run as command
 from small_models import TinyConv
 
-HELPERS = Path(__file__).parent / "helpers"
 MINE = '''
 """Things of one's own."""
 
@@ -130,16 +127,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(place: Path, *arguments: str) -> str:
-    paths = os.pathsep.join((str(HELPERS), os.environ.get("PYTHONPATH", "")))
-    done = subprocess.run(
-        [sys.executable, "-m", "theodolite", "--import", "mine", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": paths, "COLUMNS": "200", "NO_COLOR": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = command("--import", "mine", *arguments, folder=place, env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert done.code == 0, done.err
+    return done.out
 
 
 def test_a_protocol_a_source_a_format_a_score_and_a_metric_meet_in_a_bench(place: Path) -> None:

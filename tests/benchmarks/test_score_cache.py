@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import theodolite
-from theodolite.core.code import code_digest, modules_behind
-
-KEY = """
-from theodolite.core.code import code_behind
 from theodolite.benchmarks.score_cache import _CODE
-print(code_behind(*_CODE))
-"""
+from theodolite.core.code import code_digest, modules_behind
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +21,19 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "theodolite"
 
 
+@pytest.fixture(scope="module")
+def before(copy: Path) -> str:
+    return key(copy)
+
+
 def key(package: Path) -> str:
-    program = [sys.executable, "-c", KEY]
-    done = subprocess.run(
-        program, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(package.parent)}
-    )
-    return done.stdout
+    """The key of the scores of a copy of the package, which reads the files that lie beside it."""
+    spec = importlib.util.spec_from_file_location("theodolite.core.code", package / "core" / "code.py")
+    assert spec is not None
+    assert spec.loader is not None
+    reader = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(reader)
+    return str(reader.code_behind(*_CODE))
 
 
 @pytest.mark.parametrize(
@@ -52,9 +53,8 @@ def key(package: Path) -> str:
     ],
 )
 def test_an_edit_changes_the_key_where_scores_depend_on_it(
-    copy: Path, file: str, old: str, new: str, kept: bool
+    copy: Path, before: str, file: str, old: str, new: str, kept: bool
 ) -> None:
-    before = key(copy)
     path = copy / file
     text = path.read_text(encoding="utf-8")
     assert old in text

@@ -48,7 +48,9 @@ def tables(shown: str) -> list[dict[str, list[str]]]:
 
 
 def test_demo_from_the_shell(tmp_path: Path) -> None:
-    shown = run("demo", "--epochs", "6", cwd=tmp_path)
+    here = tmp_path / "[red] is no colour["
+    here.mkdir()
+    shown = run("demo", "--epochs", "6", cwd=here)
     assert shown.returncode == 0, shown.stderr
     right = re.search(r"([\d.]+) % of 1,000 held-out digits right", shown.stdout)
     assert right
@@ -60,7 +62,7 @@ def test_demo_from_the_shell(tmp_path: Path) -> None:
     assert float(auroc["MSP"][-1]) > 80
     for word in ("digits 8-9", "textures", "photos", "negatives", "average", "other held-out digits"):
         assert word in shown.stdout
-    folder = tmp_path / "theodolite-demo"
+    folder = here / "theodolite-demo"
     # The contact sheet needs the packages of a network, without which the demo goes on.
     drawn = {path.name for path in folder.iterdir()} - {"contact-sheet.png"}
     both = {f"{stem}.{suffix}" for stem in ("histogram-ora", "triangle") for suffix in ("png", "svg")}

@@ -140,11 +140,6 @@ def test_data_and_reproduce(tmp_path: Path) -> None:
     assert_harmless(run("reproduce", f"owned{FILE}", "--root", root), code=2)
 
 
-def test_demo(tmp_path: Path) -> None:
-    pytest.importorskip("mlxtend", reason="the demo extra is not installed: pip install 'theodolite[demo]'")
-    assert_harmless(run("demo", "--epochs", "1", "-o", hostile(tmp_path)))
-
-
 def test_lists_with_names_of_somebody_elses(tmp_path: Path) -> None:
     text = (
         "from theodolite import Detector, register\n"

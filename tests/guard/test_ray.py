@@ -347,6 +347,7 @@ def test_a_store_is_judged_by_shards(local_store: FeatureStore, tmp_path: Path) 
 
 
 def test_scores_are_written_into_a_new_folder_of_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("efficientnet_lite_pytorch", reason="pip install 'theodolite[demo]'")
     guard = Guard.load("imagenet-lite0")
     with pytest.raises(InputError, match=r"NAME\.parquet"):
         score_on_ray(guard, tmp_path, tmp_path / "scores.csv")

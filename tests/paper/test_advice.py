@@ -25,7 +25,7 @@ from theodolite.paper.experiments.advice import (
 from theodolite.paper.experiments.advice_figures import agreement, criterion, setting
 
 ROOT = Path(__file__).parents[2]
-# The others take minutes, for eigenvectors of 1,280 and 2,048 dimensions: `theodolite reproduce advice`.
+# The others take minutes, for eigenvectors of 1,280 and 2,048 dimensions: `make test-long`.
 QUICK = ("oe-mnist",)
 
 
@@ -35,7 +35,9 @@ def committed() -> Advice:
     return study
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.long]) for name in SUBJECTS]
+)
 def test_every_digit_of_a_network_comes_back(name: str, data_root: Path, tmp_path: Path) -> None:
     made, kept = advice_on([name], Context(data_root, tmp_path)), committed()
     assert made.figures[name] == kept.figures[name]

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from command_server import run as command
+from theodolite.benchmarks import from_folder
 from theodolite.core.errors import FormatError, InputError
 from theodolite.paper import Context, Need, RunStudy, experiments, items, read_study, resolve
+from theodolite.paper.experiments import feature_folders, monitor
 from theodolite.paper.experiments.class_alarms import ByClass
 from theodolite.paper.experiments.false_alarms import FalseAlarms
 from theodolite.paper.experiments.literature import OE_TOLERANCE, Checks
@@ -52,8 +54,10 @@ TRAINED = {
 }
 # What is measured is rounding, of which another processor does another: `tests/paper/test_merging.py`.
 ROUNDING = {"merging"}
-# Too long for every run: `tests/paper/test_advice.py` has one network of it, and what follows from all.
+# `tests/paper/test_advice.py` has one network of it, and what follows from all.
 IN_PART = {"advice"}
+# Too long for every run, but for a part: `make test-long` has the whole.
+LONG = ("half-bank", "centring", "monitor")
 
 
 def committed(name: str) -> dict[str, Any]:
@@ -65,12 +69,38 @@ def timeless(content: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in content.items() if key not in ("versions", "seconds")}
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in EXACT]
+)
 def test_every_digit_of_the_committed_results_comes_back(name: str, data_root: Path, tmp_path: Path) -> None:
     made = experiments()[name].run(Context(data_root, tmp_path))
     assert tuple(made) == EXACT[name]
     for file, study in made.items():
         assert timeless(study.to_json()) == timeless(committed(file)), file
+
+
+@pytest.mark.parametrize("name", ["half-bank", "centring"])
+def test_every_digit_of_one_folder(
+    name: str, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feature_folders, "FOLDERS", FOLDERS[:1])
+    made = experiments()[name].run(Context(data_root, tmp_path))
+    ((file, study),) = made.items()
+    assert file == EXACT[name][0]
+    assert timeless(study.to_json()) == timeless(committed(file))
+
+
+def test_every_digit_of_one_simulation_and_one_score(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(monitor, "CALIBRATIONS", monitor.CALIBRATIONS[:1])
+    monkeypatch.setattr(monitor, "SCORES", monitor.SCORES[:1])
+    monkeypatch.setattr(monitor, "subjects", lambda context: [from_folder(context.root / monitor.FOLDER)])
+    made, kept = experiments()["monitor"].run(Context(data_root, tmp_path))["monitor"], committed("monitor")
+    for part, rows in made.to_json().items():
+        if isinstance(rows, list):
+            assert rows
+            assert all(row in kept[part] for row in rows), part
 
 
 def test_every_committed_file_is_known() -> None:

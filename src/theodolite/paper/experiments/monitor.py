@@ -9,7 +9,7 @@ in the order in which they are stored was added later.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -196,7 +196,7 @@ def monitor(context: Context) -> Produced:
         simulated += rows
         lengths.append(length)
     silence, stored, delays = [], [], []
-    for subject in (convnet_subject(context), from_folder(context.root / FOLDER)):
+    for subject in subjects(context):
         specs = parse_specs(SCORES)
         found = Scorer(subject, specs, cache=context.scores).run().values
         for name in SCORES:
@@ -215,6 +215,11 @@ def monitor(context: Context) -> Produced:
         delays=tuple(delays),
     )
     return {"monitor": study}
+
+
+def subjects(context: Context) -> Iterator[Subject]:
+    yield convnet_subject(context)
+    yield from_folder(context.root / FOLDER)
 
 
 def simulate(size: int, seed: int) -> tuple[list[Simulated], RunLength]:
