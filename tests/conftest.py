@@ -5,8 +5,11 @@ A missing download is an error at once, not after retries.
 
 from __future__ import annotations
 
+import copy
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,3 +30,23 @@ def data_root() -> Path:
     if not root:
         pytest.skip("THEODOLITE_DATA is not set: the real data is not on this machine")
     return Path(root)
+
+
+@pytest.fixture(scope="session")
+def operators_once() -> Iterator[None]:
+    """PyTorch's table of ONNX operators is built once: building takes as long as the rest of an export."""
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    build, built = ONNXRegistry.from_torchlib, dict[tuple[int, ...], Any]()
+
+    def once(*args: int, **named: int) -> Any:
+        version = (*args, *named.values())
+        if version not in built:
+            built[version] = build(*version)
+        registry = copy.copy(built[version])
+        registry.functions = {operator: list(known) for operator, known in registry.functions.items()}
+        return registry
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(once))
+        yield

@@ -20,6 +20,7 @@ from theodolite.guard.export import translations as translations_module
 
 ort = pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
 pytest.importorskip("onnxscript", reason="pip install 'theodolite[onnx]'")
+pytestmark = pytest.mark.usefixtures("operators_once")
 
 SHAPED = [
     "ora+react:80",

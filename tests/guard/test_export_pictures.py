@@ -21,6 +21,7 @@ from theodolite.models import LoadedModel
 from theodolite.models.preprocess import Pixels, Rgb
 
 pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
+pytestmark = pytest.mark.usefixtures("operators_once")
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from theodolite.guard import Guard
 from theodolite.guard.exported import ExportedGuard
 
 pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
+pytestmark = pytest.mark.usefixtures("operators_once")
 
 NAME = "cifar10-densenet"
 SPECS = ["ora", "relative-energy", "mds", "vim", "fdbd", "energy", "msp", "maxlogit", "ora+react:80"]

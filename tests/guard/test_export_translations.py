@@ -15,6 +15,7 @@ from theodolite.guard.export.translations import OPSET, translations
 
 ort = pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
 pytest.importorskip("onnxscript", reason="pip install 'theodolite[onnx]'")
+pytestmark = pytest.mark.usefixtures("operators_once")
 
 
 class Function(nn.Module):

@@ -21,6 +21,7 @@ from theodolite.guard.exported import read_record
 
 onnx = pytest.importorskip("onnx", reason="pip install 'theodolite[onnx]'")
 pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
+pytestmark = pytest.mark.usefixtures("operators_once")
 
 NAMES = ("cat", "dog", "eel", "fox", "gnu")
 

@@ -57,7 +57,7 @@ ROUNDING = {"merging"}
 # `tests/paper/test_advice.py` has one network of it, and what follows from all.
 IN_PART = {"advice"}
 # Too long for every run, but for a part: `make test-long` has the whole.
-LONG = ("half-bank", "centring", "monitor")
+LONG = ("all-scores", "half-bank", "centring", "monitor")
 
 
 def committed(name: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_every_digit_of_the_committed_results_comes_back(name: str, data_root: P
         assert timeless(study.to_json()) == timeless(committed(file)), file
 
 
-@pytest.mark.parametrize("name", ["half-bank", "centring"])
+@pytest.mark.parametrize("name", ["all-scores", "centring"])
 def test_every_digit_of_one_folder(
     name: str, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

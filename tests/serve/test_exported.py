@@ -19,6 +19,7 @@ from theodolite import Guard
 from theodolite.core.errors import InputError
 from theodolite.serve import Service, judging_of
 
+pytestmark = pytest.mark.usefixtures("operators_once")
 NPY = {"Content-Type": "application/x-npy"}
 
 

@@ -47,13 +47,13 @@ class Exported:
 def export_guard(guard: ModelJudge, path: str | Path, **options: Unpack[ExportOptions]) -> Exported:
     """Write a guard as one graph; see `Guard.export`."""
     place = Path(path)
-    onnx = _is_onnx(place)
     require_small_bank(guard)
     if guard.model_score is not None:
         raise ExportError(
             f"{guard.title} asks the model for more than its features ({guard.model_score}), and a graph has "
             "no backward pass: the guard can be used with PyTorch only"
         )
+    onnx = _is_onnx(place)
     subject = subject_of(guard, **options)
     record = _record(guard, subject, OPSET if onnx else None)
     encode = _encoder(guard, subject, onnx=onnx)
