@@ -80,7 +80,7 @@ def test_odin_has_its_own_row_beside_its_form_on_features(place: Path) -> None:
 
 
 def test_scores_without_a_head_have_a_row_on_every_layer(place: Path) -> None:
-    result = run(place, "knn?k=5", "ora", layers=("stem", "block"))
+    result = run(place, "knn?k=5", "ora", "corp?components=16", layers=("stem", "block"))
     capture = Capture(TinyConv(), ["stem", "block"])
     rows = {name: capture(images_of(place, name))[0] for name, _, _ in SETS}
     folder = folder_with(place, '"layer": "stem:6')
@@ -89,7 +89,8 @@ def test_scores_without_a_head_have_a_row_on_every_layer(place: Path) -> None:
     detector = Layered(detector="knn?k=5", layers=str(capture.rows)).fit(rows["fit"], ids=ids)
     known, strange = (detector.score(rows[name]).numpy() for name in ("test", "dark"))
     assert value(result, "KNN k=5 on layers") == pytest.approx(100 * auroc(known, strange), abs=0.2)
-    assert list(result.detectors) == ["KNN k=5", "ORA", "KNN k=5 on layers"]
+    # CoRP needs no head either, but counts features in a width of its own.
+    assert list(result.detectors) == ["KNN k=5", "ORA", "CoRP components=16", "KNN k=5 on layers"]
     # A folder of such rows scores layers, and refuses scores of one with the reason.
     settings = BenchSettings(cache=place / "other", force=True)
     both = bench(f"features:{folder}", detectors=["knn?k=5"], settings=settings)
