@@ -11,10 +11,12 @@ from PIL import Image
 
 from nudging import odin_straight
 from small_models import TinyConv
-from theodolite import BenchSettings, Capture, Layered, RunResult, bench, own_protocol
+from theodolite import BenchSettings, Capture, Layered, RunResult, bench, own_protocol, tune
 from theodolite.benchmarks import ArraySet, Subject
 from theodolite.benchmarks.feature_folder import from_folder
+from theodolite.benchmarks.full_spectrum import with_shifted
 from theodolite.benchmarks.scoring import Scorer
+from theodolite.benchmarks.shown import ShownRows
 from theodolite.core.errors import CaptureError, InputError
 from theodolite.detectors.spec import parse_specs
 from theodolite.evaluation import auroc
@@ -115,6 +117,27 @@ def test_a_score_is_never_worked_on_features_of_something_else(place: Path) -> N
         Subject("mixed", mixed.head, sets[0], mixed.test, mixed.ood)
     with pytest.raises(InputError, match=r"no score could be computed.*inputs as they are"):
         bench(f"features:{nudged}", detectors=["energy"], settings=settings)
+
+
+def test_joined_and_chosen_rows_are_of_what_their_sets_are_of(place: Path) -> None:
+    """Full-spectrum joins sets, and tune chooses rows of one."""
+    run(place, "odin", "knn?k=5", layers=("stem", "block"))
+    words = "odin?noise=0.0014&temperature=1000.0", '"layer": "stem:6'
+    nudged, layers = (from_folder(folder_with(place, said)) for said in words)
+    for subject, scores in ((nudged, ["odin"]), (layers, ["layered?detector=knn"])):
+        joined = with_shifted(subject, {"shifted": subject.ood["dark"]})
+        assert joined.shown == subject.shown != ShownRows()
+        found = Scorer(joined, parse_specs(scores, model=True)).run()
+        assert [len(sets["id_test"]) for sets in found.values.values()] == [70]
+    rows = torch.cat([features for features, _, _ in nudged.test])
+    with pytest.raises(InputError, match=r"shifted: its features are of one layer of inputs as they are"):
+        with_shifted(nudged, {"shifted": ArraySet(rows)})
+    for subject, why in ((nudged, "these are of inputs as odin"), (layers, "features of several layers")):
+        with pytest.raises(InputError, match=f"no candidate could be computed.*{why}"):
+            tune(subject, ["knn?k={3,5}"], validation_ood={"v": subject.ood["dark"]}, folds=1)
+    grid = ["layered?detector={knn,pcos}&combine=sum"]
+    chosen = tune(layers, grid, validation_ood={"v": layers.ood["dark"]}, folds=1)
+    assert len(chosen.ranked) == 2
 
 
 def test_one_layer_is_not_several(place: Path) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..core.errors import InputError
 from .feature_sets import Batch, FeatureSet
+from .shown import shown_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,7 @@ class ChosenRows:
         self.numbers = numbers
         self.width = chosen.rows.width
         self.labelled = numbers is not None
+        self.shown = shown_of(chosen.rows)
 
     def __len__(self) -> int:
         return len(self.chosen)

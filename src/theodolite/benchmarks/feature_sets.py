@@ -20,6 +20,7 @@ from ..core.arrays import ArrayLike, as_labels, as_matrix, as_tensor
 from ..core.errors import FormatError
 from ..core.files import sha256
 from ..features.store import FeatureStore
+from .shown import ShownRows
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
 # The sets of every subject: ID rows to fit on, held-out ID rows. An OOD set may have any name but these.
@@ -154,6 +155,11 @@ class StoreSet:
 
     def __iter__(self) -> Iterator[Batch]:
         return self.store.batches()
+
+    @property
+    def shown(self) -> ShownRows:
+        recipe = self.store.manifest.recipe
+        return ShownRows(recipe.model_score, recipe.rows)
 
     @cached_property
     def digest(self) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ..core.errors import InputError
 from .feature_sets import TEST, Batch, FeatureSet, identified
+from .shown import shown_of
 from .subject import Subject
 
 
@@ -26,7 +27,13 @@ class JoinedSet:
                 raise InputError(
                     f"{name}: features have width {rows.width}, but those before it have {first.width}"
                 )
+            if shown_of(rows) != shown_of(first):
+                raise InputError(
+                    f"{name}: its features are of {shown_of(rows).view}, but those before it are of "
+                    f"{shown_of(first).view}: extract all sets in the same way"
+                )
         self.width = first.width
+        self.shown = shown_of(first)
         self.labelled = all(rows.labelled for rows in self.parts.values())
         self.identified = all(identified(rows) for rows in self.parts.values())
         # Names of folders: another set may lack a class, or have none, and then its names stand for others.
