@@ -11,10 +11,11 @@ from PIL import Image
 
 from nudging import odin_straight
 from small_models import TinyConv
-from theodolite import BenchSettings, Capture, Layered, RunResult, bench, own_protocol, tune
+from theodolite import BenchSettings, Capture, Layered, Ranking, RunResult, bench, own_protocol, tune
 from theodolite.benchmarks import ArraySet, Subject
 from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.benchmarks.full_spectrum import with_shifted
+from theodolite.benchmarks.ranking import HELD_SHARE
 from theodolite.benchmarks.scoring import Scorer
 from theodolite.benchmarks.shown import ShownRows
 from theodolite.core.errors import CaptureError, InputError
@@ -138,6 +139,13 @@ def test_joined_and_chosen_rows_are_of_what_their_sets_are_of(place: Path) -> No
     grid = ["layered?detector={knn,pcos}&combine=sum"]
     chosen = tune(layers, grid, validation_ood={"v": layers.ood["dark"]}, folds=1)
     assert len(chosen.ranked) == 2
+    # Other features of the pictures that decided are known by the pictures.
+    shifted = with_shifted(nudged, {"shifted": nudged.ood["dark"]})
+    for rows, decided in ((nudged.ood["dark"], "v"), (shifted.test, "v"), (nudged.fit, HELD_SHARE)):
+        with pytest.raises(InputError, match=f"set holds rows of {decided}"):
+            chosen.require_apart("set", rows)
+    chosen.require_apart("set", nudged.test)
+    assert Ranking.from_json(chosen.to_json()) == chosen
 
 
 def test_one_layer_is_not_several(place: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from .feature_sets import Batch, FeatureSet
+from .feature_sets import Batch, FeatureSet, pictures_of
 from .shown import shown_of
 
 
@@ -84,6 +84,11 @@ class ChosenRows:
                 new = None if self.numbers is None else self.numbers[labels]
                 yield features[places[done:until] - start], new, ids
             start, done = end, until
+
+    @property
+    def pictures(self) -> Tensor | None:
+        found = pictures_of(self.chosen.rows)
+        return None if found is None else found[self.chosen.places]
 
     @cached_property
     def digest(self) -> str:

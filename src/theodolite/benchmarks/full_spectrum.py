@@ -10,8 +10,11 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import torch
+from torch import Tensor
+
 from ..core.errors import InputError
-from .feature_sets import TEST, Batch, FeatureSet, identified
+from .feature_sets import TEST, Batch, FeatureSet, identified, pictures_of
 from .shown import shown_of
 from .subject import Subject
 
@@ -47,6 +50,12 @@ class JoinedSet:
         for rows in self.parts.values():
             for features, labels, logits in rows:
                 yield features, labels if self.labelled else None, logits
+
+    @property
+    def pictures(self) -> Tensor | None:
+        found = [pictures_of(rows) for rows in self.parts.values()]
+        known = [pictures for pictures in found if pictures is not None]
+        return torch.cat(known) if len(known) == len(found) else None
 
     @property
     def digest(self) -> str:

@@ -1,6 +1,7 @@
 """The record of a choice among scores and settings: what it was made on, every figure, and what was chosen.
 
-It knows the rows that decided by their numbers, so that a benchmark can refuse to judge the choice on them.
+It knows the rows that decided by their numbers and pictures, so that a benchmark can refuse to judge the
+choice on them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ import numpy as np
 from ..core.errors import FormatError, InputError
 from ..core.files import read_json, write_json
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
-from ..guard.repeated import EXACT
 from .feature_sets import FeatureSet
 from .result import versions
-from .row_keys import RowKeys
+from .row_keys import PRECISIONS, RowKeys, name_of
 from .trials import Ranked, in_order
 
 FORMAT = "theodolite-ranking/1"
@@ -137,8 +137,10 @@ class Ranking:
             raise FormatError("its candidates are none, or not in the order of their figures")
         if not self.decided_by:
             raise FormatError("it does not say on which rows the choice was made")
-        names = [str(precision).removeprefix("torch.") for precision in EXACT]
+        names = [name_of(precision) for precision in PRECISIONS]
         for name, rows in self.decided_by.items():
-            keys = [key for kept in rows.precisions.values() for key in kept.keys.split()]
-            if list(rows.precisions) != names or not keys or not all(map(_KEY.fullmatch, keys)):
+            parts = [*rows.precisions.values(), *([] if rows.pictures is None else [rows.pictures])]
+            keys = [key for kept in parts for key in kept.keys.split()]
+            absent = set(names) - set(rows.precisions)
+            if absent or not keys or not all(map(_KEY.fullmatch, keys)):
                 raise FormatError(f"decided_by.{name} must have the keys of its rows in {', '.join(names)}")
