@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 import theodolite as th
 from command_server import run
 from made_openood import LISTS, WRONG, make_openood
+from small_models import Tiny
 from theodolite.benchmarks import (
     ArraySet,
     Protocol,
@@ -27,13 +28,15 @@ from theodolite.benchmarks import (
 )
 from theodolite.benchmarks import run as run_bench
 from theodolite.benchmarks.datasets import Split, dataset
+from theodolite.benchmarks.extraction import Extraction
 from theodolite.benchmarks.full_spectrum import JoinedSet, with_shifted
 from theodolite.benchmarks.locate import locate
 from theodolite.benchmarks.protocols import find_protocol, protocol
-from theodolite.core.errors import InputError
+from theodolite.core.errors import InputError, ModelError
 from theodolite.core.files import sha256
 from theodolite.detectors.spec import parse_specs
 from theodolite.evaluation import fpr_at_tpr_ood_positive
+from theodolite.features.settings import Running
 from theodolite.published import load_leaderboard, load_set_figures
 from theodolite.report.documents import write_files
 
@@ -249,6 +252,26 @@ def test_a_group_that_lacks_a_set_has_no_mean_and_that_is_said(tmp_path: Path) -
         result.cell(MODEL, "MSP", "near", "auroc")
     for name in ("results.md", "report.html"):
         assert reason in (tmp_path / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.filterwarnings("ignore:.* by a list of one's own")
+def test_stores_of_other_weights_do_not_stand_in_for_pictures(root: Path, tmp_path: Path) -> None:
+    weights = {name: value.clone() for name, value in Tiny().state_dict().items()}
+    save_file(weights, tmp_path / "one.safetensors")
+    save_file({name: -value for name, value in weights.items()}, tmp_path / "two.safetensors")
+    known = protocol("openood-cifar10").with_own_lists()
+    here, gone = (
+        Extraction(known, tmp_path / "cache", place, Running(workers=0)) for place in (root, tmp_path)
+    )
+    digests = here.subject(MODEL, tmp_path / "one.safetensors").digests
+    assert gone.subject(MODEL, tmp_path / "one.safetensors").digests == digests
+    with pytest.raises(InputError, match="its store has features of other weights"):
+        gone.subject(MODEL, tmp_path / "two.safetensors")
+    with pytest.raises(InputError, match=r"of the checkpoint .*one\.safetensors, which is not asked for"):
+        gone.subject(MODEL)
+    (tmp_path / "one.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"one\.safetensors does not exist"):
+        gone.subject(MODEL, tmp_path / "one.safetensors")
 
 
 def test_full_spectrum_counts_shifted_data_as_id(root: Path, plain: Path, tmp_path: Path) -> None:

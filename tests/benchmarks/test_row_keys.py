@@ -50,8 +50,29 @@ def test_a_part_of_the_other_is_found_from_either_side() -> None:
     assert keys(mine[:400]).shared(keys(mine, None)) == 1
 
 
+def test_other_last_digits_are_the_same_row() -> None:
+    """A model gives a picture other last digits in a batch of another size."""
+    mine = rows(2_000)
+    nearly = mine * (1 + 2e-7 * torch.randn(mine.shape, generator=torch.Generator().manual_seed(2)))
+    assert not torch.equal(mine, nearly)
+    assert keys(mine).shared(keys(nearly, None)) > 0.95
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e-9, 0.0), (1e9, 0.0), (1e-4, 100.0)])
+def test_rows_that_half_precision_cannot_tell_apart_are_not_all_one(scale: float, shift: float) -> None:
+    mine, other = (scale * rows(500, seed) + shift for seed in (0, 1))
+    assert keys(mine).shared(keys(other, None)) == 0
+    assert keys(mine).shared(keys(mine, None)) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_set_within_a_large_one_is_found(seed: int) -> None:
+    large = rows(30_000, seed)
+    assert keys(large).shared(keys(large[:50], None)) == 1
+
+
 def test_what_is_kept_is_bounded() -> None:
     found = keys(rows(5_000)).precisions
-    assert {len(kept.keys.split()) for kept in found.values()} == {0, KEPT}
+    assert {len(kept.keys.split()) for kept in found.values()} == {KEPT}
     assert not found["float32"].all
     assert keys(rows(10)).precisions["float32"].all

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 import theodolite
-from theodolite.benchmarks.score_cache import _CODE
+from theodolite.benchmarks import ArraySet, Subject
+from theodolite.benchmarks.score_cache import _CODE, ScoreCache
 from theodolite.core.code import code_digest, modules_behind
+from theodolite.detectors import _registry
+from theodolite.detectors.spec import parse_spec
 
 
 @pytest.fixture(scope="module")
@@ -73,3 +81,47 @@ def test_the_code_behind_scores_is_the_upstream_half() -> None:
 def test_layout_and_comments_are_no_code() -> None:
     assert code_digest("x = f(1)  # one\n") == code_digest("x = f(\n    1\n)\n")
     assert code_digest("x = f(1)\n") != code_digest("x = f(2)\n")
+
+
+OWN = """
+from theodolite import Detector, Needs, register
+
+@register("near", title="Near", paper="ours", year=2026, formula="x")
+class Near(Detector):
+    uses_logits = False
+
+    def _score(self, features, logits):
+        return -features.norm(dim=1)
+"""
+
+
+def test_the_code_of_a_score_on_every_layer_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ``layered?detector=MINE`` the class is ours, and the score is not."""
+    rows = ArraySet(torch.randn(20, 4))
+    subject = Subject("made", theodolite.Head(torch.eye(4), torch.zeros(4)), rows, rows, {"far": rows})
+    cache = ScoreCache(tmp_path, subject)
+    paths = {cache.path(parse_spec("layered?detector=knn"), "far")}
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for code in (OWN, OWN.replace("-features", "features")):
+        (tmp_path / "near_score.py").write_text(code)
+        importlib.invalidate_caches()
+        with entered_for_a_while(monkeypatch):
+            importlib.import_module("near_score")
+            spec, cache = parse_spec("layered?detector=near"), ScoreCache(tmp_path, subject)
+            assert cache.keeps(spec)
+            paths.add(cache.path(spec, "far"))
+            del sys.modules["near_score"]
+    assert len(paths) == 3
+    with entered_for_a_while(monkeypatch):
+        exec(OWN, {"__name__": "typed_in"})
+        assert not ScoreCache(tmp_path, subject).keeps(parse_spec("layered?detector=near")), "code unknown"
+
+
+@contextmanager
+def entered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Scores that are registered meanwhile are not, afterwards."""
+    with monkeypatch.context() as patch:
+        for name in ("_records", "_by_spelling"):
+            patch.setattr(_registry, name, dict(getattr(_registry, name)))
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,15 @@ from PIL import Image
 
 from nudging import odin_straight
 from small_models import TinyConv
-from theodolite import BenchSettings, Capture, Layered, RunResult, bench, own_protocol
+from theodolite import BenchSettings, Capture, Layered, Ranking, RunResult, bench, own_protocol, tune
 from theodolite.benchmarks import ArraySet, Subject
+from theodolite.benchmarks.asked import Asked
+from theodolite.benchmarks.bench import _telling
 from theodolite.benchmarks.feature_folder import from_folder
+from theodolite.benchmarks.full_spectrum import with_shifted
+from theodolite.benchmarks.ranking import HELD_SHARE
 from theodolite.benchmarks.scoring import Scorer
+from theodolite.benchmarks.shown import ShownRows
 from theodolite.core.errors import CaptureError, InputError
 from theodolite.detectors.spec import parse_specs
 from theodolite.evaluation import auroc
@@ -80,7 +86,7 @@ def test_odin_has_its_own_row_beside_its_form_on_features(place: Path) -> None:
 
 
 def test_scores_without_a_head_have_a_row_on_every_layer(place: Path) -> None:
-    result = run(place, "knn?k=5", "ora", layers=("stem", "block"))
+    result = run(place, "knn?k=5", "ora", "corp?components=16", layers=("stem", "block"))
     capture = Capture(TinyConv(), ["stem", "block"])
     rows = {name: capture(images_of(place, name))[0] for name, _, _ in SETS}
     folder = folder_with(place, '"layer": "stem:6')
@@ -89,7 +95,8 @@ def test_scores_without_a_head_have_a_row_on_every_layer(place: Path) -> None:
     detector = Layered(detector="knn?k=5", layers=str(capture.rows)).fit(rows["fit"], ids=ids)
     known, strange = (detector.score(rows[name]).numpy() for name in ("test", "dark"))
     assert value(result, "KNN k=5 on layers") == pytest.approx(100 * auroc(known, strange), abs=0.2)
-    assert list(result.detectors) == ["KNN k=5", "ORA", "KNN k=5 on layers"]
+    # CoRP needs no head either, but counts features in a width of its own.
+    assert list(result.detectors) == ["KNN k=5", "ORA", "CoRP components=16", "KNN k=5 on layers"]
     # A folder of such rows scores layers, and refuses scores of one with the reason.
     settings = BenchSettings(cache=place / "other", force=True)
     both = bench(f"features:{folder}", detectors=["knn?k=5"], settings=settings)
@@ -116,8 +123,56 @@ def test_a_score_is_never_worked_on_features_of_something_else(place: Path) -> N
         bench(f"features:{nudged}", detectors=["energy"], settings=settings)
 
 
+def test_joined_and_chosen_rows_are_of_what_their_sets_are_of(place: Path) -> None:
+    """Full-spectrum joins sets, and tune chooses rows of one."""
+    run(place, "odin", "knn?k=5", layers=("stem", "block"))
+    words = "odin?noise=0.0014&temperature=1000.0", '"layer": "stem:6'
+    nudged, layers = (from_folder(folder_with(place, said)) for said in words)
+    for subject, scores in ((nudged, ["odin"]), (layers, ["layered?detector=knn"])):
+        joined = with_shifted(subject, {"shifted": subject.ood["dark"]})
+        assert joined.shown == subject.shown != ShownRows()
+        found = Scorer(joined, parse_specs(scores, model=True)).run()
+        assert [len(sets["id_test"]) for sets in found.values.values()] == [70]
+    rows = torch.cat([features for features, _, _ in nudged.test])
+    with pytest.raises(InputError, match=r"shifted: its features are of one layer of inputs as they are"):
+        with_shifted(nudged, {"shifted": ArraySet(rows)})
+    for subject, why in ((nudged, "these are of inputs as odin"), (layers, "features of several layers")):
+        with pytest.raises(InputError, match=f"no candidate could be computed.*{why}"):
+            tune(subject, ["knn?k={3,5}"], validation_ood={"v": subject.ood["dark"]}, folds=1, force=True)
+    grid = ["layered?detector={knn,pcos}&combine=sum"]
+    chosen = tune(layers, grid, validation_ood={"v": layers.ood["dark"]}, folds=1, force=True)
+    assert len(chosen.ranked) == 2
+    # Other features of the pictures that decided are known by the pictures.
+    shifted = with_shifted(nudged, {"shifted": nudged.ood["dark"]})
+    for judged, decided in ((nudged.ood["dark"], "v"), (shifted.test, "v"), (nudged.fit, HELD_SHARE)):
+        with pytest.raises(InputError, match=f"set holds rows of {decided}"):
+            chosen.require_apart("set", judged)
+    chosen.require_apart("set", nudged.test)
+    assert Ranking.from_json(chosen.to_json()) == chosen
+
+
+def test_of_the_two_rows_of_odin_the_right_one_is_meant(place: Path) -> None:
+    """One text is two rows on a model: held against is the one with the nudge, tuned is the other."""
+    specs, reference = Asked(["odin", "energy"], (), "odin").specs({}, model=True, layers=False)
+    assert ([spec.label for spec in specs], reference) == (["ODIN", "ODIN (ε=0)", "Energy"], "ODIN")
+    assert Asked([], (), "odin").specs({}, model=True, layers=False)[1] == "ODIN (ε=0)"
+    result = run(place, "odin", "energy")
+    stores = (place / "cache").rglob("id_fit/manifest.json")
+    subjects = (from_folder(path.parent.parent) for path in stores)
+    subject = next(one for one in subjects if one.shown == ShownRows())
+    ranking = tune(
+        subject, ["odin", "energy"], validation_ood={"v": subject.ood["dark"]}, folds=1, force=True
+    )
+    first = next(row for row in ranking.ranked if row.spec == "odin")
+    told = _telling(result, [replace(ranking, ranked=(first,))])
+    assert list(told.choices) == ["ODIN (ε=0)"]
+
+
 def test_one_layer_is_not_several(place: Path) -> None:
     with pytest.raises(InputError, match="--layer stem is one layer"):
         run(place, "knn", layers=("stem",))
+    settings = BenchSettings(cache=place / "cache", layers=("stem", "block"))
+    with pytest.raises(InputError, match="--layer is for models that look at pictures"):
+        bench(f"features:{folder_with(place, 'stem:6')}", detectors=["knn"], settings=settings)
     with pytest.raises(CaptureError, match="'steam' is no layer of the model; did you mean 'stem'"):
         run(place, "knn", layers=("steam", "block"))

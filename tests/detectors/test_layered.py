@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +19,18 @@ from theodolite.reference import Head, Reference
 
 PROBLEM = make_problem(width=18, classes=4, rows=400, seed=3)
 LAYERS, COLUMNS = "first:5,second:6,fc:7", (slice(0, 5), slice(5, 11), slice(11, 18))
-HEADLESS = ["csi", "knn?k=7", "maha+", "mds", "pcos", "rcos", "rmds", "ssd+"]
+DOCS = Path(__file__).parents[2] / "docs" / "model-scores.md"
+
+
+def is_taken(name: str) -> bool:
+    try:
+        th.Layered(detector=name)
+    except InputError:
+        return False
+    return True
+
+
+HEADLESS = [name for name in th.list_detectors() if is_taken(name)]
 IDS = torch.arange(1000, 1400)
 
 
@@ -46,6 +58,14 @@ def test_standardised_is_the_mean_of_scores_in_units_of_their_deviation(detector
     parts = [(s - k.mean()) / k.std(ddof=1) for s, k in zip(new, held_out, strict=True)]
     found = fitted(detector).score(PROBLEM.test.double()).numpy()
     np.testing.assert_allclose(found, np.mean(parts, axis=0), rtol=1e-9, atol=1e-9)
+
+
+def test_the_page_names_the_scores_that_layers_can_have() -> None:
+    """And a score with options is one of them: those of a layer by itself."""
+    (said,) = re.findall(r"only scores that need none can look at them: (.*?)\.", DOCS.read_text(), re.DOTALL)
+    assert re.findall(r"`(.*?)`", said) == HEADLESS
+    found = fitted("knn?k=7", "sum").score(PROBLEM.test.double()).numpy()
+    np.testing.assert_allclose(found, sum(by_layer("knn?k=7", PROBLEM.test, every=True)), rtol=1e-9)
 
 
 def test_p_values_are_averaged_and_a_sum_is_a_sum() -> None:
@@ -118,12 +138,13 @@ def test_it_is_fitted_among_others_and_refuses_alone() -> None:
 @pytest.mark.parametrize(
     ("detector", "words"),
     [
-        ("ora", "ORA needs a head, which only the last layer has. Scores without: cop, corp, csi, knn"),
+        ("ora", "ORA needs a head, which only the last layer has. Scores without: cop, csi, knn"),
         ("energy", "Energy needs a head"),
         ("mcm", "MCM needs a head"),
         ("odin", "ODIN changes the model's inputs"),
         ("knn+react:90", "is shaped"),
         ("layered", "scores several layers by itself"),
+        ("corp?components=64", "CoRP maps features to 64 numbers"),
     ],
 )
 def test_scores_that_a_layer_cannot_have_are_refused_by_name(detector: str, words: str) -> None:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ..core.errors import InputError
-from .feature_sets import Batch, FeatureSet
+from .feature_sets import Batch, FeatureSet, pictures_of
+from .shown import shown_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,7 @@ class ChosenRows:
         self.numbers = numbers
         self.width = chosen.rows.width
         self.labelled = numbers is not None
+        self.shown = shown_of(chosen.rows)
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -82,6 +84,11 @@ class ChosenRows:
                 new = None if self.numbers is None else self.numbers[labels]
                 yield features[places[done:until] - start], new, ids
             start, done = end, until
+
+    @property
+    def pictures(self) -> Tensor | None:
+        found = pictures_of(self.chosen.rows)
+        return None if found is None else found[self.chosen.places]
 
     @cached_property
     def digest(self) -> str:

@@ -53,7 +53,7 @@ class Extraction:
     views: Sequence[ViewRequest] = ()
 
     def subject(self, spec: str, weights: Path | None = None, *, name: str | None = None) -> Subject:
-        """The subject of a model by its spec, which is loaded only if pictures have to be looked at.
+        """The subject of a model by its spec, loaded only for pictures to look at or ``weights`` to compare.
 
         A ``name`` of its own, which is also in that of its folder, tells checkpoints of one model apart.
         """
@@ -128,8 +128,14 @@ class Extraction:
                 progress=partial(self.progress, part.name),
             )
             sets[part.name] = StoreSet(folder / part.name)
+        if loaded is None and sets and weights is not None:
+            loaded = (
+                load()
+            )  # its stores say of which weights they are, and only the file says which these are
         if loaded is not None:
             _require_features_of(loaded, sets)
+        elif weights is None:
+            _require_no_checkpoint(name, folder, sets)
         return self._complete(name, backbone, folder, sets, missing)
 
     def _take_store(
@@ -216,4 +222,16 @@ def _require_features_of(loaded: LoadedModel, sets: Mapping[str, FeatureSet]) ->
             raise InputError(
                 f"{name}: its pictures are not here, and its store has features of other weights or another "
                 f"preprocessing than {loaded.spec}"
+            )
+
+
+def _require_no_checkpoint(name: str, folder: Path, sets: Mapping[str, FeatureSet]) -> None:
+    """Without a checkpoint and without pictures, stores are of the model's own weights, or are refused."""
+    for part, rows in sets.items():
+        file = rows.store.manifest.weights_file if isinstance(rows, StoreSet) else None
+        if file is not None:
+            raise InputError(
+                f"{name}, {part}: its pictures are not here, and its store has features of the checkpoint "
+                f"{file}, which is not asked for: --weights {name}={file}, or its folder as "
+                f"--model features:{folder}"
             )

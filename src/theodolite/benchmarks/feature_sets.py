@@ -20,6 +20,7 @@ from ..core.arrays import ArrayLike, as_labels, as_matrix, as_tensor
 from ..core.errors import FormatError
 from ..core.files import sha256
 from ..features.store import FeatureStore
+from .shown import ShownRows
 
 Batch: TypeAlias = tuple[Tensor, Tensor | None, Tensor | None]
 # The sets of every subject: ID rows to fit on, held-out ID rows. An OOD set may have any name but these.
@@ -155,6 +156,17 @@ class StoreSet:
     def __iter__(self) -> Iterator[Batch]:
         return self.store.batches()
 
+    @property
+    def shown(self) -> ShownRows:
+        recipe = self.store.manifest.recipe
+        return ShownRows(recipe.model_score, recipe.rows)
+
+    @property
+    def pictures(self) -> Tensor | None:
+        """63 bits for the picture of each row; None where a store of an earlier version does not say."""
+        found = self.store.contents()
+        return None if found is None or len(found) != len(self) else found
+
     @cached_property
     def digest(self) -> str:
         parts = [self.store.key, *(record.sha256 for record in self.store.manifest.shards)]
@@ -172,6 +184,12 @@ class StoreSet:
 def identified(rows: FeatureSet) -> bool:
     """Whether a set knows its samples by name, so that the same ones are told from others for certain."""
     return bool(getattr(rows, "identified", False))
+
+
+def pictures_of(rows: FeatureSet) -> Tensor | None:
+    """63 bits for the picture of each row, the same for every model, where a set knows them."""
+    found = getattr(rows, "pictures", None)
+    return found if isinstance(found, Tensor) else None
 
 
 def _samples_by_label(name: str, rows: ArraySet | FileSet) -> str:

@@ -10,8 +10,12 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+import torch
+from torch import Tensor
+
 from ..core.errors import InputError
-from .feature_sets import TEST, Batch, FeatureSet, identified
+from .feature_sets import TEST, Batch, FeatureSet, identified, pictures_of
+from .shown import shown_of
 from .subject import Subject
 
 
@@ -26,7 +30,13 @@ class JoinedSet:
                 raise InputError(
                     f"{name}: features have width {rows.width}, but those before it have {first.width}"
                 )
+            if shown_of(rows) != shown_of(first):
+                raise InputError(
+                    f"{name}: its features are of {shown_of(rows).view}, but those before it are of "
+                    f"{shown_of(first).view}: extract all sets in the same way"
+                )
         self.width = first.width
+        self.shown = shown_of(first)
         self.labelled = all(rows.labelled for rows in self.parts.values())
         self.identified = all(identified(rows) for rows in self.parts.values())
         # Names of folders: another set may lack a class, or have none, and then its names stand for others.
@@ -40,6 +50,12 @@ class JoinedSet:
         for rows in self.parts.values():
             for features, labels, logits in rows:
                 yield features, labels if self.labelled else None, logits
+
+    @property
+    def pictures(self) -> Tensor | None:
+        found = [pictures_of(rows) for rows in self.parts.values()]
+        known = [pictures for pictures in found if pictures is not None]
+        return torch.cat(known) if len(known) == len(found) else None
 
     @property
     def digest(self) -> str:

@@ -1,6 +1,7 @@
 """The record of a choice among scores and settings: what it was made on, every figure, and what was chosen.
 
-It knows the rows that decided by their numbers, so that a benchmark can refuse to judge the choice on them.
+It knows the rows that decided by their numbers and pictures, so that a benchmark can refuse to judge the
+choice on them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ import numpy as np
 from ..core.errors import FormatError, InputError
 from ..core.files import read_json, write_json
 from ..core.plain import JsonObject, JsonValue, from_plain, to_plain
-from ..guard.repeated import EXACT
 from .feature_sets import FeatureSet
 from .result import versions
-from .row_keys import RowKeys
+from .row_keys import PRECISIONS, RowKeys, name_of
 from .trials import Ranked, in_order
 
 FORMAT = "theodolite-ranking/1"
@@ -36,6 +36,7 @@ class Ranking:
 
     ``method`` is leave-class-out, or validation OOD; ``decided_by`` are the rows that were judged, by the
     name of their set; ``left_out`` the classes of each fold. No other rows but those fitted on had a part.
+    ``doubt`` is why the head seems not to belong to the features, where that was overruled.
     """
 
     subject: str
@@ -48,6 +49,7 @@ class Ranking:
     ranked: tuple[Ranked, ...]
     left_out: tuple[tuple[int, ...], ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    doubt: str | None = None
     versions: Mapping[str, str] = field(default_factory=versions)
 
     @property
@@ -68,12 +70,14 @@ class Ranking:
 
     @property
     def statement(self) -> str:
-        """What the choice was made on, in one sentence."""
+        """What the choice was made for and on, in one sentence."""
         sets = ", ".join(f"{name} ({keys.rows:,} rows)" for name, keys in self.decided_by.items())
         how = "ID classes that played OOD" if self.method == LEAVE_CLASS_OUT else "a validation OOD set"
         return (
-            f"chosen among {len(self.ranked)} candidates on {how} ({self.folds} folds): judged on {sets}, "
+            f"chosen for {self.subject} among {len(self.ranked)} candidates on {how} ({self.folds} folds): "
+            f"judged on {sets}, "
             f"fitted on {self.fitted_on:,} other ID rows; {self._unread}"
+            + ("" if self.doubt is None else f"; measured by force: {self.doubt}")
         )
 
     @property
@@ -137,8 +141,10 @@ class Ranking:
             raise FormatError("its candidates are none, or not in the order of their figures")
         if not self.decided_by:
             raise FormatError("it does not say on which rows the choice was made")
-        names = [str(precision).removeprefix("torch.") for precision in EXACT]
+        names = [name_of(precision) for precision in PRECISIONS]
         for name, rows in self.decided_by.items():
-            keys = [key for kept in rows.precisions.values() for key in kept.keys.split()]
-            if list(rows.precisions) != names or not keys or not all(map(_KEY.fullmatch, keys)):
+            parts = [*rows.precisions.values(), *([] if rows.pictures is None else [rows.pictures])]
+            keys = [key for kept in parts for key in kept.keys.split()]
+            absent = set(names) - set(rows.precisions)
+            if absent or not keys or not all(map(_KEY.fullmatch, keys)):
                 raise FormatError(f"decided_by.{name} must have the keys of its rows in {', '.join(names)}")

@@ -37,7 +37,7 @@ class ScoreCache:
         self.subject = subject
         self._head = head_digest(subject.head) if folder is not None else ""
         self._paths: dict[tuple[str, str], Path] = {}
-        self._own: dict[type[Detector], str | None] = {}
+        self._own: dict[tuple[type[Detector], ...], str | None] = {}
 
     def keeps(self, spec: DetectorSpec) -> bool:
         """Whether there is a folder, and all is known that decides the scores."""
@@ -84,14 +84,25 @@ class ScoreCache:
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def _own_code(self, spec: DetectorSpec) -> str | None:
-        """Digest of a score of one's own; empty for ours, which the key covers; None if it is not known."""
-        detector = spec.record.detector
-        if detector not in self._own:
-            package = __name__.split(".")[0]
-            own = [
-                part
-                for part in detector.__mro__
-                if issubclass(part, Detector) and not part.__module__.startswith(f"{package}.")
-            ]
-            self._own[detector] = own_digest(own, imported=spec.record.entered) if own else ""
-        return self._own[detector]
+        """Digest of scores of one's own; empty for ours, which the key covers; None if it is not known.
+
+        A score may hold others: one on every layer does.
+        """
+        parts = [type(one) for one in spec.template.modules() if isinstance(one, Detector)]
+        kinds = tuple(dict.fromkeys(parts))
+        if kinds not in self._own:
+            own = {kind: _not_ours(kind) for kind in kinds if _not_ours(kind)}
+            entered = min((kind.record.entered for kind in own), default=0.0)
+            classes = dict.fromkeys(part for found in own.values() for part in found)
+            self._own[kinds] = own_digest(classes, imported=entered) if own else ""
+        return self._own[kinds]
+
+
+def _not_ours(kind: type[Detector]) -> list[type[Detector]]:
+    """The classes that a detector is made of, and that do not come with the package."""
+    package = __name__.split(".")[0]
+    return [
+        part
+        for part in kind.__mro__
+        if issubclass(part, Detector) and not part.__module__.startswith(f"{package}.")
+    ]

@@ -11,7 +11,8 @@ from ..core.errors import InputError
 from ..features.head_files import head_digest
 from ..reference.head import Head
 from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
-from .views import ShownRows, View, shown_rows
+from .shown import ShownRows, View
+from .views import shown_rows
 
 # Heads that are not a model's own, as published tables call them.
 ZERO_SHOT, LINEAR_PROBE = "zero-shot", "linear-probe"

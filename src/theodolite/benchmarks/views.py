@@ -9,23 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec
 from ..features.asking import AsksModel, inputs_of
-from ..features.layer_rows import LayerRows
-from .feature_sets import FeatureSet, StoreSet
-
-
-class View(NamedTuple):
-    """What a score needs features of: inputs as they are or as it asks for them, one layer or several."""
-
-    model_score: str | None = None
-    layers: bool = False
-
-    def __str__(self) -> str:
-        return f"{'several layers' if self.layers else 'one layer'} of {inputs_of(self.model_score)}"
+from .feature_sets import FeatureSet
+from .shown import ShownRows, View, shown_of
 
 
 @dataclass(frozen=True)
@@ -67,20 +56,9 @@ def requests(specs: Sequence[DetectorSpec], layers: Sequence[str]) -> list[ViewR
     return list(found.values())
 
 
-class ShownRows(NamedTuple):
-    """What the features of a subject are of; ``rows`` is None for one layer."""
-
-    model_score: str | None = None
-    rows: LayerRows | None = None
-
-    @property
-    def view(self) -> View:
-        return View(self.model_score, self.rows is not None)
-
-
 def shown_rows(sets: Mapping[str, FeatureSet], name: str) -> ShownRows:
     """The same for all sets of a subject; refused where they differ."""
-    found = {part: _of_set(rows) for part, rows in sets.items()}
+    found = {part: shown_of(rows) for part, rows in sets.items()}
     first, *others = found.items()
     for part, shown in others:
         if shown != first[1]:
@@ -89,13 +67,6 @@ def shown_rows(sets: Mapping[str, FeatureSet], name: str) -> ShownRows:
                 f"({first[1].view} and {shown.view}): extract all sets in the same way"
             )
     return first[1]
-
-
-def _of_set(rows: FeatureSet) -> ShownRows:
-    if not isinstance(rows, StoreSet):
-        return ShownRows()
-    recipe = rows.store.manifest.recipe
-    return ShownRows(recipe.model_score, recipe.rows)
 
 
 def why_not(spec: DetectorSpec, shown: ShownRows) -> str:

@@ -155,7 +155,11 @@ def bench(
             ),
             rankings=[Ranking.load(path) for path in ranking or []],
         )
-    view.require_fits(result)
+    try:
+        view.require_fits(result)
+    except InputError as error:
+        whole, *_ = [*write_files(result, output), *write_pages(result, output)]
+        raise InputError(f"{error}. What was measured is in {whole.parent}, all of it") from error
     for part in shown(result, view):
         if isinstance(part, str):
             say(console, part)
@@ -189,9 +193,8 @@ def shown(result: RunResult, view: View) -> Iterator[Table | str]:
     yield from paired_tables(result, view)
     yield from () if result.paired is None else result.paired.notes
     yield from result.accuracies
-    for label, facts in result.detectors.items():
-        if facts.chosen_on is not None:
-            yield f"{label}: {facts.chosen_on}"
+    for label, said in result.choices.items():
+        yield f"{label}: {said}"
     for name, measured in result.subjects.items():
         if measured.published_accuracy:
             yield f"{name}: ID accuracy {accuracy_text(measured)}"

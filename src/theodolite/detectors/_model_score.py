@@ -2,14 +2,16 @@
 
     odin?noise=0.0014&temperature=1000.0
 
-Features are kept under it. A score of one's own whose code has changed asks something else.
+Features are kept under it. A score of one's own whose code has changed asks something else; where the code
+cannot be read, of a class that was typed in, the name is one that no other process and no other class has.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from ..core.reach import reached_digest
 
@@ -20,19 +22,21 @@ if TYPE_CHECKING:
 _OTHER = ("shaping", "layers")
 _OURS = __name__.split(".")[0]
 _DIGITS = 16
+_known: WeakKeyDictionary[type[Detector], str] = WeakKeyDictionary()
 
 
 def model_score_text(detector: Detector) -> str:
-    """The name, the same in every process."""
+    """The name; the same in every process where the code is ours or can be read."""
     options = {key: value for key, value in sorted(detector.options().items()) if key not in _OTHER}
     name = detector.record.name if hasattr(type(detector), "record") else type(detector).__qualname__
-    kind, query = type(detector), f"?{urlencode(options)}" if options else ""
-    return f"{name}{query}{_own_code(kind.__module__, kind.__qualname__)}"
+    query = f"?{urlencode(options)}" if options else ""
+    return f"{name}{query}{_own_code(type(detector))}"
 
 
-@cache
-def _own_code(module: str, name: str) -> str:
-    if module.partition(".")[0] == _OURS:
+def _own_code(kind: type[Detector]) -> str:
+    if kind.__module__.partition(".")[0] == _OURS:
         return ""
-    digest = reached_digest(module, name.partition(".")[0])
-    return "" if digest is None else f"#{digest[:_DIGITS]}"
+    if kind not in _known:
+        digest = reached_digest(kind.__module__, kind.__qualname__.partition(".")[0])
+        _known[kind] = uuid4().hex if digest is None else digest
+    return f"#{_known[kind][:_DIGITS]}"

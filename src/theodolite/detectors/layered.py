@@ -28,8 +28,8 @@ from ..reference.reference import Batch, Batches, Reference, batches
 from ..reference.statistics import Needs
 from ._base import Detector
 from ._layers import MultiLayer
-from ._registry import detector_record, list_detectors, register
-from .spec import parse_spec
+from ._registry import create, list_detectors, register
+from .spec import DetectorSpec, parse_spec
 
 COMBINATIONS = ("sum", "standardised", "p-values")
 # Of the data to fit on, the share that puts the layers on one scale; not the seed of any other choice.
@@ -188,19 +188,33 @@ def _member(text: str) -> Detector:
     """The score of one layer; refused where it needs what a layer has not."""
     spec = parse_spec(text)
     detector = spec.build()
-    problem = None
-    if detector.of_layers:
-        problem = "scores several layers by itself"
-    elif detector.model_score is not None or spec.record.on_features.options:
-        problem = "changes the model's inputs"
-    elif detector.uses_logits or detector.reads_head:
-        records = [detector_record(name) for name in list_detectors()]
-        able = [one.name for one in records if not (one.detector.uses_logits or one.detector.reads_head)]
-        problem = f"needs a head, which only the last layer has. Scores without: {', '.join(able)}"
-    elif detector.shaping is not None:
-        problem = "is shaped, and shapings are for the features in front of the head"
-    elif getattr(detector, "store", None) is not None:
-        problem = "keeps its bank in a feature store, which is of whole rows"
+    problem = _problem(spec, detector)
     if problem is not None:
         raise InputError(f"{text} cannot score every layer: {spec.record.title} {problem}")
     return detector
+
+
+def _problem(spec: DetectorSpec, detector: Detector) -> str | None:
+    if detector.of_layers:
+        return "scores several layers by itself"
+    if detector.model_score is not None or spec.record.on_features.options:
+        return "changes the model's inputs"
+    if _reads_head(detector):
+        able = [name for name in list_detectors() if _of_one_layer(create(name))]
+        return f"needs a head, which only the last layer has. Scores without: {', '.join(able)}"
+    if detector.shaping is not None:
+        return "is shaped, and shapings are for the features in front of the head"
+    if getattr(detector, "store", None) is not None:
+        return "keeps its bank in a feature store, which is of whole rows"
+    if not _of_one_layer(detector):
+        return f"maps features to {detector.seen_width} numbers, and layers are counted in their own widths"
+    return None
+
+
+def _reads_head(detector: Detector) -> bool:
+    return detector.uses_logits or detector.reads_head
+
+
+def _of_one_layer(detector: Detector) -> bool:
+    """Whether it learns from the features of a layer as they are."""
+    return not _reads_head(detector) and detector.seen_width is None

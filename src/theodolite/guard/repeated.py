@@ -36,8 +36,8 @@ _DEVIATIONS = 4
 # What can be read once more at little cost, and to the same numbers: no loader, no model, no iterator.
 _AT_HAND = (Tensor, np.ndarray, list, tuple, FeatureArray, ArrayParts, FeatureStore, StoreParts)
 # Precisions to compare in, the narrowest first; the half ones leave out what a batch's size changes.
-_HALF = (torch.bfloat16, torch.float16)
-EXACT = (*_HALF, torch.float32, torch.float64)
+HALF = (torch.bfloat16, torch.float16)
+EXACT = (*HALF, torch.float32, torch.float64)
 _GONE = (
     "the detector is fitted on a reference, whose rows are not there to be compared with: that the "
     "calibration data holds other samples is for you to know"
@@ -61,7 +61,7 @@ class RowCheck:
         self, fitted: Sequence[object], calibration: object, head: Head | None, *, share: bool = False
     ) -> None:
         at_hand = all(isinstance(data, _AT_HAND) for data in (*fitted, calibration))
-        precisions = EXACT if share or at_hand else _HALF
+        precisions = EXACT if share or at_hand else HALF
         # What cannot be iterated over is no data of rows: a reference, or a mistake that the fit names.
         self._gone = any(isinstance(data, Reference) for data in fitted)
         self._fitted = [_Rows(data, head, precisions) for data in fitted if isinstance(data, Iterable)]

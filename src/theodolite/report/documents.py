@@ -48,6 +48,8 @@ def write_files(
     }
     if result.paired is not None:
         texts[f"{name}-paired.csv"] = csv_text(paired_long_table(result))
+    else:  # one of an earlier run is of other figures
+        (folder / f"{name}-paired.csv").unlink(missing_ok=True)
     for file, text in texts.items():
         write_bytes(folder / file, text.encode())
     return [folder / file for file in (f"{name}.json", *texts)]
@@ -72,8 +74,8 @@ def result_document(result: RunResult, view: View | None = None) -> str:
     lines += [line for table in tables for line in _section(table)]
     if result.paired is not None:
         lines += [line for note in result.paired.notes for line in (note, "")]
-    told = {label: facts.chosen_on for label, facts in result.detectors.items() if facts.chosen_on}
-    lines += [line for label, said in told.items() for line in (f"{escaped(label)}: {escaped(said)}.", "")]
+    for label, said in result.choices.items():
+        lines += [f"{escaped(label)}: {escaped(said)}.", ""]
     if result.left_out:
         lines += ["Left out:", "", *(f"- {note}" for note in result.left_out), ""]
     if notes := [*result.notes, *result.cautions]:
