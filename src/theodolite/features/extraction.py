@@ -19,6 +19,8 @@ from ..core.errors import InputError
 from ..data import ImageSource
 from ..data.digests import recomputing
 from ..data.left_out import warn_left_out
+from ..data.relabelled import labelled_as
+from ..data.sample import TEXTS, held_by
 from ..data.sampling import METHOD, sample_of
 from ..models import LoadedModel
 from .behind import behind
@@ -29,7 +31,7 @@ from .encoder import OUTPUT, output_width, refuse_with_head
 from .engine import engine_of
 from .forward import Forward
 from .listing import listed
-from .loading import ImageBatch, consecutive, image_batches, living_workers, said_of_readers
+from .loading import ImageBatch, consecutive, image_batches, living_workers, said_of_readers, warn_cut
 from .manifest import EXIF, NO_ORIENTATION, Recipe
 from .ray_cluster import cluster, connected
 from .ray_extract import fill_by_workers, listing_of_tasks
@@ -63,6 +65,11 @@ def fill_store(
             return again(settings=settings, progress=progress)
     log = settings.running.log or RunLog()
     log.lap("model")
+    loaded.require_content(held_by(source), name or "the data")
+    if engine is not None:
+        loaded.require_pictures("Ray")
+    if held_by(source) == TEXTS:
+        source = labelled_as(source, loaded.class_names)
     capture = _capture_of(loaded, settings)
     head = None if capture.headless else capture.head
     if len(source) == 0:
@@ -97,7 +104,9 @@ def fill_store(
             _fill(writer, loaded, capture, chosen, settings, progress)
         else:
             fill_by_workers(writer, loaded, capture, chosen, settings, progress, shard_of)
-    return FeatureStore(writer.folder, recipe=recipe)
+    store = FeatureStore(writer.folder, recipe=recipe)
+    warn_cut(store.cut, len(store), name or "the data")
+    return store
 
 
 def _capture_of(loaded: LoadedModel, settings: ExtractionSettings) -> Capture:
@@ -187,7 +196,7 @@ def stream(
     with closing(batches), forward.ready():
         for batch in batches:
             forward.log.lap("first pictures")
-            yield None if batch.images is None else forward(batch.images, finite=finite), batch
+            yield None if batch.inputs is None else forward(batch.inputs, finite=finite), batch
 
 
 def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:
@@ -197,3 +206,4 @@ def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:
     rows.names += batch.names
     rows.skipped += [failure.name for failure in batch.failures]
     rows.turned += len(batch.tilted)
+    rows.cut += len(batch.cut)
