@@ -59,15 +59,15 @@ def fill_store(
     """
     settings = settings or ExtractionSettings()
     engine = engine_of(settings.running.engine)
+    loaded.require_content(held_by(source), name or "the data")
+    if engine is not None:
+        loaded.require_pictures("Ray")
     if engine is not None and not connected():
         again = partial(fill_store, loaded, source, output, name=name, weights_file=weights_file)
         with cluster(engine):
             return again(settings=settings, progress=progress)
     log = settings.running.log or RunLog()
     log.lap("model")
-    loaded.require_content(held_by(source), name or "the data")
-    if engine is not None:
-        loaded.require_pictures("Ray")
     if held_by(source) == TEXTS:
         source = labelled_as(source, loaded.class_names)
     capture = _capture_of(loaded, settings)

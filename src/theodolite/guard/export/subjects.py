@@ -211,5 +211,5 @@ def subject_of(
     if guard.model is None:
         guard._own_model(model, weights)
     if guard.loaded is not None:
-        guard.loaded.require_pictures("a graph of images (--takes features is one without the model)")
+        guard.loaded.require_pictures("a graph of images (--from features makes one without the model)")
     return images_subject(guard, check, inside=with_preprocessing)

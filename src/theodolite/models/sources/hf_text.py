@@ -9,7 +9,8 @@ Texts are cut off at the tokenizer's limit, or at ``max_length``, and said to be
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def load(request: Request) -> LoadedModel:
     _require_options(request, pooling, padding)
     place = _place(request.name)
     extra = {"revision": request.options["revision"]} if "revision" in request.options else {}
-    with request.fetching(", put the folder of the model in place of its name"):
+    with request.fetching(", put the folder of the model in place of its name"), _quiet(transformers.logging):
         config = transformers.AutoConfig.from_pretrained(place, **extra)
         tokenizer = transformers.AutoTokenizer.from_pretrained(place, **extra)
         kind = transformers.AutoModelForSequenceClassification if pooling is None else transformers.AutoModel
@@ -99,6 +100,20 @@ def load(request: Request) -> LoadedModel:
         collate=tokens.together,
         examples=("a", " ".join(["word"] * min(limit or _LONG, _LONG))),
     )
+
+
+@contextmanager
+def _quiet(logging: Any) -> Iterator[None]:
+    """Without transformers' own reports: what is missing is looked at here, what is left over is meant."""
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def _place(name: str) -> str:
