@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 import torch
@@ -30,7 +31,8 @@ def test_a_batch_is_called_as_it_is_made() -> None:
 def test_rows_are_those_of_the_first_tensor() -> None:
     assert rows_in({"ids": torch.ones(4, 7), "lengths": torch.ones(4)}) == 4
     assert rows_in(((torch.ones(3, 1), torch.ones(1, 1)),)) == 3
-    for empty in ({}, (), {"scale": torch.tensor(2.0)}, [[]]):
+    nothing: list[Inputs] = [{}, (), {"scale": torch.tensor(2.0)}, [[]]]
+    for empty in nothing:
         with pytest.raises(InputError, match="expected a batch"):
             rows_in(empty)
 
@@ -70,10 +72,14 @@ trees = st.recursive(
 
 @given(trees, st.integers(1, 4))
 def test_samples_that_are_alike_make_a_batch_of_the_same_form(sample: Inputs, count: int) -> None:
-    batch = stacked([mapped(sample, lambda tensor, by=by: tensor + by) for by in range(count)])
+    batch = stacked([mapped(sample, partial(torch.add, torch.tensor(float(by)))) for by in range(count)])
     assert rows_in(batch) == count
     for row in range(count):
-        _same(mapped(batch, lambda tensor, row=row: tensor[row] - row), sample)
+        _same(mapped(batch, partial(_row, row)), sample)
+
+
+def _row(row: int, tensor: Tensor) -> Tensor:
+    return tensor[row] - row
 
 
 def _same(one: Inputs, other: Inputs) -> None:

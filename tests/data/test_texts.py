@@ -174,7 +174,8 @@ def test_clinc150_is_read_as_it_is(tmp_path: Path) -> None:
     }
     assert all(source.class_names == ("book", "pay") for source in found.values())
     assert (found["oos"][0].content, found["oos"][0].id) == ("who am i", "oos_test#0")
-    for broken in ({**splits, "test": []}, {**splits, "test": [["a"]]}, {"train": 3}, []):
+    others: list[object] = [{**splits, "test": []}, {**splits, "test": [["a"]]}, {"train": 3}, []]
+    for broken in others:
         path.write_text(json.dumps(broken))
         with pytest.raises(FormatError, match="not CLINC150's data_full"):
             open_source(path, kind="clinc150-test")

@@ -63,7 +63,7 @@ def test_a_tuple_and_a_mapping_are_the_arguments_of_the_model() -> None:
         torch.testing.assert_close(capture.head.logits(features), expected)
         assert capture.layer == "head"
     nested, capture = ({"audio": (waves, lengths)},), Capture(ByMapping().eval())
-    capture.model.inner.load_state_dict(model.state_dict())  # type: ignore[union-attr, operator]
+    capture.model.inner.load_state_dict(model.state_dict())  # type: ignore[union-attr]
     assert torch.equal(capture(nested)[1], expected)
 
 
@@ -138,4 +138,4 @@ def test_scores_that_change_images_refuse_what_is_no_tensor() -> None:
 def test_inputs_that_are_no_batch() -> None:
     for empty in ({}, (), {"waveform": "x"}):
         with pytest.raises(InputError, match="expected a batch"):
-            Capture(Recogniser())(empty)  # type: ignore[arg-type]
+            Capture(Recogniser())(empty)

@@ -21,7 +21,7 @@ from theodolite.models.tokens import Tokens
 
 pytest.importorskip("transformers", reason="pip install 'theodolite[text]'")
 
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+RTOL, ATOL = 1e-4, 1e-5
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_pooling_is_its_formula(encoder: Path, pooling: str) -> None:
         with torch.no_grad():
             states = exact.encoder(**loaded.batch([text])).last_hidden_state[0]  # type: ignore[operator, arg-type]
         expected = states.mean(dim=0) if pooling == "mean" else states[0]
-        torch.testing.assert_close(row.double(), expected, **CLOSE)
+        torch.testing.assert_close(row.double(), expected, rtol=RTOL, atol=ATOL)
 
 
 def test_neighbours_in_a_batch_change_nothing(folder: Path) -> None:
@@ -81,7 +81,7 @@ def test_neighbours_in_a_batch_change_nothing(folder: Path) -> None:
         whole, _ = capture(loaded.batch(texts))
         for size in (1, 5):
             parts = [capture(loaded.batch(texts[at : at + size]))[0] for at in range(0, 12, size)]
-            torch.testing.assert_close(torch.cat(parts), whole, **CLOSE)
+            torch.testing.assert_close(torch.cat(parts), whole, rtol=RTOL, atol=ATOL)
 
 
 def test_a_model_that_padding_changes_is_refused(folder: Path) -> None:
