@@ -184,7 +184,7 @@ def test_one_picture_in_a_hundred_is_said_and_no_more(pictures: Path) -> None:
     with pytest.warns(TheodoliteWarning, match="1 of 100 samples to calibrate on are fitted on as well"):
         fit_guard(pictures / "train", MODEL, calibration=pictures / "val", detector="energy")
     shutil.copy(pictures / "train" / "8.png", pictures / "val" / "201.png")
-    with pytest.raises(InputError, match="2 of 100 pictures"):
+    with pytest.raises(InputError, match="2 of 100 samples"):
         fit_guard(pictures / "train", MODEL, calibration=pictures / "val", detector="energy")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from theodolite.core.errors import CaptureError, InputError, ModelError, Unreada
 from theodolite.features import Capture
 from theodolite.features.checked import checked_capture
 from theodolite.features.encoder import OUTPUT
+from theodolite.guard.verdicts import Verdicts
 from theodolite.models import load_model, weights_present
 from theodolite.models.tokens import Tokens
 
@@ -205,3 +207,29 @@ def test_a_tokenizer_without_padding(tmp_path: Path) -> None:
     bare.save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="no padding token"):
         load_model(f"hf-text:{tmp_path}")
+
+
+def test_the_code_of_the_page_about_texts_runs(folder: Path) -> None:
+    """With a tiny classifier and its tokenizer in the places of the page's."""
+    page = (Path(__file__).parents[2] / "docs" / "text.md").read_text(encoding="utf-8")
+    block = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+    loaded = load_model(f"hf-text:{folder}")
+    tokenizer = text_models.tokenizer()
+    batches = [
+        [dict(tokenizer(sentences(60, seed + step), padding=True, return_tensors="pt")) for step in range(3)]
+        for seed in (10, 20)
+    ]
+    names: dict[str, object] = {
+        "classifier": loaded.model,
+        "tokenizer": tokenizer,
+        "texts": sentences(9, 30),
+        "loader": batches[0],
+        "held_out": batches[1],
+    }
+    exec(block, names)
+    verdicts, features, logits = names["verdicts"], names["features"], names["logits"]
+    assert isinstance(verdicts, Verdicts)
+    assert isinstance(features, torch.Tensor)
+    assert isinstance(logits, torch.Tensor)
+    assert torch.equal(torch.as_tensor(verdicts.predicted), logits.argmax(dim=1))
+    assert features.shape == (9, WIDTH)

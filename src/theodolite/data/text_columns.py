@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ..core.errors import InputError
+
+# A row, by the names of its columns.
+Row: TypeAlias = Mapping[str, object]
 
 TEXT_NAMES = ("text", "texts", "sentence", "utterance", "content", "query", "review", "document", "body")
 LABEL_NAMES = ("label", "labels", "intent", "class", "category", "target", "y")
@@ -23,7 +27,7 @@ class TextColumns:
     id: str | None
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, object]], what: str) -> TextColumns:
+    def of(cls, rows: Sequence[Row], what: str) -> TextColumns:
         """The columns of rows; ``what`` is where they are from."""
         names = list(dict.fromkeys(name for row in rows[:_LOOKED_AT] for name in row))
         texts = [name for name in names if any(isinstance(row.get(name), str) for row in rows[:_LOOKED_AT])]

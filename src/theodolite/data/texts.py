@@ -12,20 +12,18 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 from ..core.errors import FormatError, InputError, UnreadableTextError
 from .formats import data_format
 from .lists import looks_like_list
 from .sample import TEXTS, Sample, fingerprint, line, whole_label
-from .text_columns import TextColumns
+from .text_columns import Row, TextColumns
 
 # Bytes of a file, which is read as a whole.
 _LARGEST = 2**31
 # What stands for the content of a row that has no text.
 _NONE = "none"
 _DIGITS = 12
-Row: TypeAlias = dict[str, object]
 
 
 class Texts:

@@ -28,7 +28,7 @@ from .capture import Capture
 from .checked import checked_capture
 from .device import choose_device
 from .encoder import OUTPUT, output_width, refuse_with_head
-from .engine import engine_of
+from .engine import RayEngine, engine_of
 from .forward import Forward
 from .listing import listed
 from .loading import ImageBatch, consecutive, image_batches, living_workers, said_of_readers, warn_cut
@@ -59,17 +59,13 @@ def fill_store(
     """
     settings = settings or ExtractionSettings()
     engine = engine_of(settings.running.engine)
-    loaded.require_content(held_by(source), name or "the data")
-    if engine is not None:
-        loaded.require_pictures("Ray")
+    source = _as_taken(loaded, source, name or "the data", engine)
     if engine is not None and not connected():
         again = partial(fill_store, loaded, source, output, name=name, weights_file=weights_file)
         with cluster(engine):
             return again(settings=settings, progress=progress)
     log = settings.running.log or RunLog()
     log.lap("model")
-    if held_by(source) == TEXTS:
-        source = labelled_as(source, loaded.class_names)
     capture = _capture_of(loaded, settings)
     head = None if capture.headless else capture.head
     if len(source) == 0:
@@ -104,9 +100,20 @@ def fill_store(
             _fill(writer, loaded, capture, chosen, settings, progress)
         else:
             fill_by_workers(writer, loaded, capture, chosen, settings, progress, shard_of)
-    store = FeatureStore(writer.folder, recipe=recipe)
-    warn_cut(store.cut, len(store), name or "the data")
+    return _told(FeatureStore(writer.folder, recipe=recipe), name or "the data")
+
+
+def _told(store: FeatureStore, name: str) -> FeatureStore:
+    warn_cut(store.cut, len(store), name)
     return store
+
+
+def _as_taken(loaded: LoadedModel, source: ImageSource, name: str, engine: RayEngine | None) -> ImageSource:
+    """The source, if the model takes what it holds; names of classes are numbered as the model does."""
+    loaded.require_content(held_by(source), name)
+    if engine is not None:
+        loaded.require_pictures("Ray")
+    return labelled_as(source, loaded.class_names) if held_by(source) == TEXTS else source
 
 
 def _capture_of(loaded: LoadedModel, settings: ExtractionSettings) -> Capture:

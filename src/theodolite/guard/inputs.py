@@ -78,12 +78,10 @@ def images_for(model: nn.Module | None, images: Inputs, width: int) -> tuple[nn.
             f"one image is inputs[None]"
         )
     if model is None:
-        said = (
-            f"have shape {tuple(images.shape)}" if isinstance(images, Tensor) else f"are {described(images)}"
-        )
+        what = "images" if isinstance(images, Tensor) else "them"
         raise InputError(
-            f"inputs {said}: the guard has no model to turn them into "
-            f"features; pass features (N, {width}), or attach(load_model(spec)) first"
+            f"inputs are {described(images)}: the guard has no model to turn {what} into features; pass "
+            f"features (N, {width}), or attach(load_model(spec)) first"
         )
     home = next(model.parameters(), None)
     return model, images if home is None else moved(images, home)
