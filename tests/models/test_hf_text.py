@@ -14,9 +14,12 @@ from torch import nn
 import text_models
 from text_models import LIMIT, NAMES, SPECIAL, WIDTH, WORDS, sentences, write_classifier
 from theodolite.core.errors import CaptureError, InputError, ModelError, UnreadableImageError
+from theodolite.data import Sample
+from theodolite.data.texts import Texts
 from theodolite.features import Capture
 from theodolite.features.checked import checked_capture
 from theodolite.features.encoder import OUTPUT
+from theodolite.features.loading import image_batches
 from theodolite.guard.verdicts import Verdicts
 from theodolite.models import load_model, weights_present
 from theodolite.models.tokens import Tokens
@@ -123,6 +126,22 @@ def test_what_is_no_text(folder: Path) -> None:
         prepare(" \n")
     with pytest.raises(InputError, match="expected a text"):
         prepare(b"bytes")
+
+
+class Lenient(Texts):
+    """A source that does not look at its texts."""
+
+    def __getitem__(self, index: int) -> Sample:
+        return Sample(self.texts[index], None, self.ids[index])
+
+
+def test_an_empty_text_of_any_source_is_left_out_by_its_name(folder: Path) -> None:
+    source = Lenient(["first", "second"], ["book", " "], [None, None])
+    loaded = load_model(f"hf-text:{folder}")
+    with pytest.raises(UnreadableImageError, match="second is no text"):
+        list(image_batches(loaded, source, [[1]]))
+    (batch,) = image_batches(loaded, source, [[1]], skip_unreadable=True)
+    assert [failure.name for failure in batch.failures] == ["second"]
 
 
 def test_tokenizer_pooling_length_and_weights_are_all_part_of_what_it_is(

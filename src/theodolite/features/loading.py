@@ -19,7 +19,14 @@ from typing import NamedTuple, TypeAlias
 from torch.utils.data import DataLoader, Dataset
 
 from ..core.batches import Inputs
-from ..core.errors import InputError, TheodoliteError, TheodoliteWarning, UnreadableImageError, WorkerError
+from ..core.errors import (
+    InputError,
+    TheodoliteError,
+    TheodoliteWarning,
+    UnreadableImageError,
+    UnreadableTextError,
+    WorkerError,
+)
 from ..data import ImageSource, Sample, as_picture
 from ..data.files import ImageFiles
 from ..data.orientation import orientation, upright
@@ -97,6 +104,8 @@ class _Prepared(Dataset[Item]):
             content = upright(picture) if self._turn else picture
         try:
             prepared = self._preprocess(content)
+        except UnreadableTextError as error:
+            raise UnreadableTextError.of(sample.id, "it is empty") from error
         except TheodoliteError:
             raise
         except Exception as error:
