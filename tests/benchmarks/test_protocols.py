@@ -40,7 +40,7 @@ def test_every_set_of_a_protocol_is_a_data_set_with_that_split() -> None:
     names = [known.name for known in list_protocols()]
     assert names[:4] == ["cifar10", "imagenet", "near-ood", "mnist"]
     openood = ("cifar10", "cifar100", "imagenet200", "imagenet1k")
-    assert names[4:] == [f"openood-{name}" for name in openood]
+    assert names[4:] == ["clinc150", *(f"openood-{name}" for name in openood)]
     for known in list_protocols():
         for part in known.sets:
             assert part.dataset is not None
@@ -67,7 +67,13 @@ def test_counts_of_the_data_sets() -> None:
     assert counts["imagenet", "test"] == 50_000
     assert counts["imagenet", "train"] == 1_281_167
     assert (counts["ninco", "test"], counts["ssb-hard", "test"]) == (5_879, 49_000)
-    assert len(list_datasets()) == 19
+    assert [counts["clinc150", name] for name in ("train", "val", "test", "oos")] == [
+        15_000,
+        3_000,
+        4_500,
+        1_000,
+    ]
+    assert len(list_datasets()) == 20
     assert all(entry.obtain for entry in list_datasets())
 
 

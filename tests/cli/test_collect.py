@@ -123,7 +123,7 @@ def test_pictures_and_calibration_data_of_their_own(folder: Path) -> None:
     parts = ("picture-1.safetensors", "picture-2.safetensors")
     refused(said(folder, "fit", *parts, "-o", "x.safetensors"), "hold no rows out", "--calibration-data")
     own = ("--calibration-data", "pictures.npz", "--model", MODEL)
-    refused(said(folder, "fit", *parts, *own, "-o", "x.safetensors"), "200 of 200 pictures to calibrate on")
+    refused(said(folder, "fit", *parts, *own, "-o", "x.safetensors"), "200 of 200 samples to calibrate on")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from theodolite.features.store import FeatureStore
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 IDX = bytes((0, 0, 8, 3)) + bytes((0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4)) + bytes(32)
-KINDS = ["folder", "flat", "image", "list", "npy", "npz", "idx", "cifar", "parquet", "saved"]
+CLINC150 = ["clinc150-train", "clinc150-val", "clinc150-test", "clinc150-oos", "clinc150"]
+PICTURES = ["folder", "flat", "image", "list", "npy", "npz", "idx", "cifar", "parquet"]
+KINDS = [*PICTURES, "jsonl", "csv", "text", "saved", *CLINC150]
 
 TOY_MODULE = '''
 """Two grey levels a line, one picture of 8×8 each; the label is their order."""
@@ -92,7 +94,7 @@ def test_errors_name_a_format_from_outside(toy: Path) -> None:
         open_source(toy, kind="zip")
     (toy.parent / "a.xyz").write_text("?")
     with pytest.raises(
-        InputError, match=r"idx, a CIFAR batch, Parquet with a column of pictures, a toy\. If it is one"
+        InputError, match=r"one a line \(\.txt\), CLINC150's data_full\.json, a toy\. If it is one"
     ) as caught:
         open_source(toy.parent / "a.xyz")
     assert str(caught.value).endswith(f"(kind= in Python) {', '.join([*KINDS, 'toy'])}")
@@ -202,7 +204,7 @@ def test_a_path_that_nobody_knows(tmp_path: Path) -> None:
         open_source(tmp_path / "a.xyz")
     assert str(caught.value) == (
         f"{tmp_path / 'a.xyz'} is none of the known kinds of data: a folder of pictures, a picture, a list "
-        f"(.txt with `path label` lines), .npy, .npz, idx, a CIFAR batch, Parquet with a column of pictures. "
-        f"If it is one, say which: --kind (kind= in Python) folder, flat, image, list, npy, npz, idx, cifar, "
-        f"parquet, saved"
+        f"(.txt with `path label` lines), .npy, .npz, idx, a CIFAR batch, Parquet with a column of pictures, "
+        f"texts in .jsonl, texts in .csv, texts, one a line (.txt), CLINC150's data_full.json. If it is one, "
+        f"say which: --kind (kind= in Python) {', '.join(KINDS)}"
     )

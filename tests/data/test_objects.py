@@ -113,7 +113,7 @@ def test_hugging_face(tmp_path: Path) -> None:
         assert len(list(source.listing())) == 3
     with pytest.raises(InputError, match="several splits: open one, for example"):
         open_source(tmp_path / "all")
-    with pytest.raises(InputError, match="no image column; its columns: kind"):
+    with pytest.raises(InputError, match="no image or text column; its columns: kind"):
         open_source(dataset.remove_columns("img"))
 
 

@@ -207,7 +207,7 @@ def test_names_layers_and_slips() -> None:
         Guard(Ensemble([guard.detector]), Calibration(torch.arange(30.0)), head=head())  # type: ignore[arg-type]
     guard.loaded = load_model("python:small_models:Tiny?mean=0&size=8")
     with pytest.raises(InputError, match="inputs hold a str, expected PIL pictures"):
-        guard.verdicts(["a.png"])  # type: ignore[list-item]
+        guard.verdicts(["a.png"])
     with pytest.raises(InputError, match=r"one image is inputs\[None\]"):
         guard.verdicts(torch.zeros(1, 8, 8))
 

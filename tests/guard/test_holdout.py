@@ -168,10 +168,10 @@ def test_pictures_that_are_fitted_on_are_recognised_by_their_content(pictures: P
     (pictures / "list.txt").write_text("".join(f"train/{index}.png\n" for index in range(50)))
     shutil.copy(pictures / "train.npy", pictures / "renamed.npy")
     for train, val in (("train", "copies"), ("train", "list.txt"), ("train.npy", "renamed.npy")):
-        with pytest.raises(InputError, match="pictures to calibrate on are fitted on as well"):
+        with pytest.raises(InputError, match="samples to calibrate on are fitted on as well"):
             fit_guard(pictures / train, MODEL, calibration=pictures / val, detector="energy")
         stores = [extract(pictures / name, MODEL, output=pictures / f"store-{name}") for name in (train, val)]
-        with pytest.raises(InputError, match="pictures to calibrate on are fitted on as well"):
+        with pytest.raises(InputError, match="samples to calibrate on are fitted on as well"):
             fit_guard(stores[0].path, calibration=stores[1].path, detector="energy")
         shutil.rmtree(stores[0].path)
     for train, val in (("train", "val"), ("train.npy", "val.npy")):
@@ -181,10 +181,10 @@ def test_pictures_that_are_fitted_on_are_recognised_by_their_content(pictures: P
 
 def test_one_picture_in_a_hundred_is_said_and_no_more(pictures: Path) -> None:
     shutil.copy(pictures / "train" / "7.png", pictures / "val" / "200.png")
-    with pytest.warns(TheodoliteWarning, match="1 of 100 pictures to calibrate on are fitted on as well"):
+    with pytest.warns(TheodoliteWarning, match="1 of 100 samples to calibrate on are fitted on as well"):
         fit_guard(pictures / "train", MODEL, calibration=pictures / "val", detector="energy")
     shutil.copy(pictures / "train" / "8.png", pictures / "val" / "201.png")
-    with pytest.raises(InputError, match="2 of 100 pictures"):
+    with pytest.raises(InputError, match="2 of 100 samples"):
         fit_guard(pictures / "train", MODEL, calibration=pictures / "val", detector="energy")
 
 

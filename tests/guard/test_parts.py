@@ -266,7 +266,7 @@ def test_pictures_that_were_fitted_on_do_not_calibrate(pictures: Path) -> None:
     with np.load(pictures / "train.npz") as archive:
         images, labels = archive["images"], archive["labels"]
     np.savez(pictures / "some.npz", images=images[100:160], labels=labels[100:160])
-    with pytest.raises(InputError, match="60 of 60 pictures to calibrate on are fitted on as well"):
+    with pytest.raises(InputError, match="60 of 60 samples to calibrate on are fitted on as well"):
         fit_parts(parts, calibration=pictures / "some.npz", model=MODEL)
 
 

@@ -1,7 +1,7 @@
 """Benchmarks: data sets and protocols, one model's features as a subject, the runner and its typed result."""
 
-# The protocols of OpenOOD enter themselves.
-from . import openood
+# The protocols of OpenOOD and CLINC150 enter themselves.
+from . import clinc150, openood
 from .bench import BenchSettings, Watcher, bench
 from .cells import Bounds, Cell, PublishedValue, Spread
 from .datasets import Dataset, Split, list_datasets, register_dataset
@@ -55,6 +55,7 @@ __all__ = [
     "Validation",
     "Watcher",
     "bench",
+    "clinc150",
     "from_folder",
     "join",
     "list_datasets",

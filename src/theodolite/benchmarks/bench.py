@@ -18,6 +18,7 @@ from ..core.errors import InputError
 from ..core.places import cache_folder, data_root
 from ..data import ImageSource, as_picture
 from ..data.orientation import upright
+from ..data.sample import PICTURES, held_by
 from ..detectors.spec import DetectorSpec
 from ..features.settings import Running
 from .asked import FEATURES, Asked, is_folder, models_by_name, settings_lost, settings_of, title_of
@@ -250,7 +251,11 @@ class _Gatherer:
                 self._sources[part.name] = part.open(self.root)
             source = self._sources[part.name]
             if source is None or row < len(source):
-                return None if source is None else upright(as_picture(source[row].image))
+                return (
+                    None
+                    if source is None or held_by(source) != PICTURES
+                    else upright(as_picture(source[row].image))
+                )
             row -= len(source)
         return None
 

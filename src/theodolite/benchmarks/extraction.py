@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from ..core.errors import InputError, TheodoliteWarning
 from ..core.files import slug
+from ..data.sample import PICTURES
 from ..features.extraction import fill_store
 from ..features.settings import ExtractionSettings, Running
 from ..features.store import is_store
@@ -117,6 +118,11 @@ class Extraction:
                 self._take_store(folder, part, sets, missing)
                 continue
             loaded = loaded or load()
+            if request.score is not None and loaded.takes != PICTURES:
+                raise _MissingError(
+                    f"{request.view}: it asks more of the model than features, which is for pictures, and "
+                    f"the model takes {loaded.takes}"
+                )
             folder.mkdir(parents=True, exist_ok=True)
             fill_store(
                 loaded,

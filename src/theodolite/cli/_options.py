@@ -104,7 +104,8 @@ AcceptCodeChange: TypeAlias = Annotated[
     typer.Option("--accept-code-change", help="A python: model whose code has changed computes the same."),
 ]
 SkipUnreadable: TypeAlias = Annotated[
-    bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read, and list them.")
+    bool,
+    typer.Option("--skip-unreadable", help="Leave out images and texts that cannot be read, and list them."),
 ]
 FlagUnscorable: TypeAlias = Annotated[
     bool,

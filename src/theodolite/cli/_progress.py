@@ -52,7 +52,7 @@ class _Lines:
 
 @contextmanager
 def progress_bar(
-    console: Console, title: str, *, unit: str = "images"
+    console: Console, title: str, *, unit: str = "samples"
 ) -> Iterator[Callable[[int, int], None]]:
     """A function to call with (samples done, samples in all)."""
     if not console.is_terminal:

@@ -30,8 +30,8 @@ def bench(
     protocol: Annotated[
         str | None,
         typer.Argument(
-            help="cifar10, imagenet, near-ood, mnist, openood-cifar10, -cifar100, -imagenet200, -imagenet1k; "
-            "features:FOLDER; or --id, --fit, --ood."
+            help="cifar10, imagenet, near-ood, mnist, clinc150, openood-cifar10, -cifar100, -imagenet200, "
+            "-imagenet1k; features:FOLDER; or --id, --fit, --ood."
         ),
     ] = None,
     model: Annotated[

@@ -48,7 +48,7 @@ def data(
             for part in protocol.sets
             if part.dataset is not None and states[part.dataset, part.split] != "present"
         ]
-        if len(absent) == len(protocol.sets) and {part.dataset for part in protocol.sets} == {protocol.name}:
+        if len(absent) == len(protocol.sets) and all(part.listed for part in protocol.sets):
             absent = [f"all of its {len(absent)} lists and their pictures"]
         verdict = f"needs {', '.join(absent)}" if absent else "everything is here"
         say(console, verdict, "bold", title=f"{protocol.name}: ")

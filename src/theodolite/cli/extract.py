@@ -14,11 +14,13 @@ from ._console import say, screen
 def extract(
     data: Annotated[
         str,
-        typer.Option("--data", help="Images: folder, list file, .npy/.npz, idx, …; or features in a file."),
+        typer.Option(
+            "--data", help="Images: folder, list, .npy/.npz, idx, …; texts: .jsonl, .csv, .txt; or features."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the feature store.")],
     model: Annotated[
-        str | None, typer.Option("--model", help="What model: timm:…, torchvision:…, python:…, …")
+        str | None, typer.Option("--model", help="What model: timm:…, torchvision:…, hf-text:…, python:…, …")
     ] = None,
     weights: options.Weights = None,
     layer: options.Layers = None,
@@ -86,6 +88,7 @@ def extract(
         )
     say_run(console, log, timings=timings)
     skipped = f", {len(store.skipped):,} unreadable left out" if store.skipped else ""
+    skipped += f", {store.cut:,} cut off at the model's limit" if store.cut else ""
     dtype = store.manifest.recipe.dtype
     taken = "" if store.head is not None else "the output of the model, which has no head: "
     say(console, f"{taken}{len(store):,} × {store.width} features ({dtype}{skipped}) in {output}")

@@ -28,7 +28,7 @@ def fit(
         list[str] | None,
         typer.Option(
             "--data",
-            help="In-distribution images, a feature store, or features (.npy, .npz, .parquet, .safetensors); "
+            help="In-distribution images or texts, a feature store, or features (.npy, .npz, .parquet, …); "
             "more than once for parts.",
         ),
     ] = None,

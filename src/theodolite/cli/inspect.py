@@ -71,6 +71,7 @@ def _store_facts(folder: Path, verify: bool) -> Facts:
         "classes": manifest.classes,
         "labels": "every sample has one" if store.labelled else "not for every sample",
         "unreadable": [f"{len(store.skipped):,} left out", *store.skipped[:20]],
+        **({} if store.cut == 0 else {"cut off": f"{store.cut:,} samples longer than the model takes"}),
         "data": manifest.source,
         "model": recipe.model,
         "layer": recipe.layer or "(cosine head)",

@@ -33,7 +33,7 @@ def probe(
     from ..features.device import choose_device
     from ..features.linear_probe import save_probe, train_probe
     from ..features.store import FeatureStore
-    from ..features.store_checks import require_same_model
+    from ..features.store_checks import require_same_classes, require_same_model
     from ._progress import progress_bar
 
     console = screen()
@@ -41,6 +41,7 @@ def probe(
     judged = None if test is None else FeatureStore(test)
     if judged is not None:
         require_same_model(source, judged)
+        require_same_classes(source, judged)
     last = 0.0
     with progress_bar(console, f"probe on {source.path.name}", unit="epochs") as show:
 

@@ -80,5 +80,16 @@ class UnreadableImageError(TheodoliteError, OSError):
         )
 
 
+class UnreadableTextError(UnreadableImageError):
+    """A text is empty or cannot be read; whether such samples are skipped is decided as for pictures."""
+
+    @classmethod
+    def of(cls, path: str, reason: str) -> "UnreadableTextError":
+        return cls(
+            f"{path} is no text ({reason}): mend or remove it, or skip such samples with --skip-unreadable",
+            path,
+        )
+
+
 class WorkerError(TheodoliteError, RuntimeError):
     """A process that reads pictures has died; what was written before is kept."""

@@ -1,7 +1,8 @@
-"""Pictures from wherever they are: folders, lists, arrays, idx, CIFAR, torch and Hugging Face data sets."""
+"""Pictures from wherever they are: folders, lists, arrays, idx, CIFAR, torch and Hugging Face data sets; and
+texts: JSON lines, tables, lines, CLINC150."""
 
 # Importing a format enters it in the registry; the kinds are listed in this order.
-from . import files, lists, stacks, idx, cifar, parquet, hugging_face  # noqa: I001
+from . import files, lists, stacks, idx, cifar, parquet, texts, hugging_face, clinc150  # noqa: I001
 from .formats import data_format, list_formats
 from .opening import open_source
 from .sample import ImageSource, Sample, as_picture
@@ -11,6 +12,7 @@ __all__ = [
     "Sample",
     "as_picture",
     "cifar",
+    "clinc150",
     "data_format",
     "files",
     "hugging_face",
@@ -20,4 +22,5 @@ __all__ = [
     "open_source",
     "parquet",
     "stacks",
+    "texts",
 ]

@@ -1,4 +1,4 @@
-"""Hugging Face data sets: in memory, in a folder of `save_to_disk`, or on the hub."""
+"""Hugging Face data sets of pictures or texts: in memory, in a folder of `save_to_disk`, or on the hub."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from urllib.parse import parse_qsl
 
 from ..core.errors import FormatError, InputError, MissingExtraError, UnreadableImageError
 from .formats import data_format
-from .sample import Sample, line, plain, whole_label
+from .sample import TEXTS, Sample, line, plain, whole_label
+from .text_columns import LABEL_NAMES, TextColumns
+from .texts import content_of_text, require_text
+
+_STRINGS = ("string", "large_string")
 
 
 class HuggingFaceSource:
-    """A Hugging Face data set; its own fingerprint stands for the content."""
+    """A Hugging Face data set of pictures; its own fingerprint stands for the content."""
 
-    def __init__(self, dataset: Any) -> None:
-        features = dataset.features
-        image = next((name for name, kind in features.items() if type(kind).__name__ == "Image"), None)
-        if image is None:
-            raise InputError(f"the data set has no image column; its columns: {', '.join(features)}")
-        label = next((name for name, kind in features.items() if type(kind).__name__ == "ClassLabel"), None)
-        self.dataset, self.image, self.label = dataset, image, label
-        self.class_names = None if label is None else tuple(features[label].names)
+    def __init__(self, dataset: Any, image: str) -> None:
+        self.dataset, self.image, self.label = dataset, image, _class_label(dataset)
+        self.class_names = None if self.label is None else tuple(dataset.features[self.label].names)
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -49,13 +48,77 @@ class HuggingFaceSource:
             yield line(str(index), label, self.dataset._fingerprint)
 
 
+class HuggingFaceTexts:
+    """A Hugging Face data set of texts; labels are those of a column of classes, or of whole numbers."""
+
+    holds = TEXTS
+    from_arrays = content_digests = True
+
+    def __init__(self, dataset: Any, text: str, label: str | None) -> None:
+        self.dataset, self.text, self.label = dataset, text, label
+        named = label is not None and label == _class_label(dataset)
+        self.class_names = tuple(dataset.features[label].names) if named else None
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Sample:
+        row, name = self.dataset[index], f"row {index} of the data set"
+        label = None if self.label is None else whole_label(row[self.label], name)
+        return Sample(require_text(row[self.text], name), label, str(index))
+
+    def labels_of_samples(self) -> list[int | None]:
+        if self.label is None:
+            return [None] * len(self)
+        named = enumerate(self.dataset[self.label])
+        return [whole_label(label, f"row {index} of the data set") for index, label in named]
+
+    def listing(self) -> Iterator[str]:
+        rows = zip(self.labels_of_samples(), self.dataset[self.text], strict=True)
+        for index, (label, text) in enumerate(rows):
+            yield line(str(index), label, content_of_text(text))
+
+
+def open_dataset(
+    dataset: Any, *, text: str | None = None, label: str | None = None
+) -> HuggingFaceSource | HuggingFaceTexts:
+    """The pictures of a data set, or the texts of one without; ``text`` and ``label`` name their columns."""
+    features = dataset.features
+    image = next((name for name, kind in features.items() if type(kind).__name__ == "Image"), None)
+    if image is not None and text is None and label is None:
+        return HuggingFaceSource(dataset, image)
+    for column in (text, label):
+        if column is not None and column not in features:
+            raise InputError(f"the data set has no column {column!r}; its columns: {', '.join(features)}")
+    strings = [name for name, kind in features.items() if getattr(kind, "dtype", None) in _STRINGS]
+    if not strings:
+        raise InputError(f"the data set has no image or text column; its columns: {', '.join(features)}")
+    whole = [name for name, kind in features.items() if str(getattr(kind, "dtype", "")).startswith("int")]
+    numbered = label or _class_label(dataset)
+    if numbered is None:
+        numbered = next((name for name in LABEL_NAMES if name in whole), None)
+    if text is None:
+        text = TextColumns.among([*features], strings, "the data set").text
+    if text not in strings or (numbered is not None and numbered not in whole):
+        raise InputError(
+            f"the texts are a column of strings and the labels one of whole numbers, and {text!r} or "
+            f"{numbered!r} is none; its columns: {', '.join(f'{n} {k}' for n, k in features.items())}"
+        )
+    return HuggingFaceTexts(dataset, text, numbered)
+
+
+def _class_label(dataset: Any) -> str | None:
+    kinds = dataset.features.items()
+    return next((name for name, kind in kinds if type(kind).__name__ == "ClassLabel"), None)
+
+
 def is_saved(path: Path) -> bool:
     """Whether a folder was written by `save_to_disk`, of one split or of several."""
     return (path / "state.json").is_file() or (path / "dataset_dict.json").is_file()
 
 
 @data_format("saved", place="folder", named=is_saved)
-def open_saved(path: Path) -> HuggingFaceSource:
+def open_saved(path: Path) -> HuggingFaceSource | HuggingFaceTexts:
     """A folder written by `Dataset.save_to_disk`."""
     if not is_saved(path):
         raise InputError(f"{path} was not written by Dataset.save_to_disk: it has no state.json")
@@ -72,11 +135,12 @@ def open_saved(path: Path) -> HuggingFaceSource:
         raise FormatError(
             f"{path} is not a whole folder of Dataset.save_to_disk ({reason}): write it again"
         ) from error
-    return HuggingFaceSource(found)
+    return open_dataset(found)
 
 
-def open_hub(name: str) -> HuggingFaceSource:
-    """`hf:NAME?split=test&config=…`: a data set of the Hugging Face hub or its cache."""
+def open_hub(name: str) -> HuggingFaceSource | HuggingFaceTexts:
+    """`hf:NAME?split=test&config=…`: a data set of the Hugging Face hub or its cache; ``&text=`` and
+    ``&label=`` name the columns of texts and labels."""
     datasets = _datasets()
     name, _, query = name.removeprefix("hf:").partition("?")
     options = dict(parse_qsl(query))
@@ -88,7 +152,7 @@ def open_hub(name: str) -> HuggingFaceSource:
             f"hf:{name} could not be opened ({reason}). Check name, split (?split=train) and connection, "
             f"or save the data set to a folder with save_to_disk and pass the folder"
         ) from error
-    return HuggingFaceSource(found)
+    return open_dataset(found, text=options.get("text"), label=options.get("label"))
 
 
 def _datasets() -> Any:

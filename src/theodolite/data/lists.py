@@ -20,6 +20,8 @@ _LARGEST = 2**28
 _DIGITS = 20
 # Letters of a wrong label that a message shows.
 _SHOWN = 40
+# Bytes that are looked at of a text file that may be a list or hold texts.
+_BEGIN = 2**16
 
 
 @data_format(
@@ -46,6 +48,28 @@ def open_list(path: Path, *, root: Path | None = None) -> ImageFiles:
             files.append(_entry(entry.strip(), f"{path}, line {number}"))
     require_pictures(files, path)
     return ImageFiles(root or _root_of(path, files[0][0]), files)
+
+
+def looks_like_list(path: Path) -> bool:
+    """Whether a text file names pictures, or is none: its first entry has a picture's suffix, exists, or is
+    one word and a label. Of sentences none is so."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(_BEGIN).decode("utf-8", "replace")
+    except OSError:
+        return True
+    first = next((entry.strip() for entry in begin.splitlines() if entry.strip()), "")
+    if not first or "\0" in begin:
+        return True
+    name, _, last = first.rpartition(" ")
+    if any(Path(one).suffix.lower() in SUFFIXES | MODERN for one in (first, name)):
+        return True
+    if len(name.split()) == 1 and re.fullmatch(r"-?[0-9]+", last):
+        return True
+    try:
+        return any((_root_of(path, one) / one).is_file() for one in (first, name) if one)
+    except (OSError, ValueError):  # longer than any path
+        return False
 
 
 def _entry(entry: str, where: str) -> tuple[str, int | None]:

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 
 from ..core.arrays import require_no_table
 from ..core.errors import InputError, UnreadableImageError
-from .hugging_face import HuggingFaceSource
+from .hugging_face import HuggingFaceSource, HuggingFaceTexts, open_dataset
 from .sample import Picture, Sample, content_of, from_array, from_tensor, line, plain, whole_label
 
 _IMAGE_KEYS = ("image", "img", "pixel_values", "x")
@@ -52,7 +52,7 @@ class TorchSource:
             yield line(sample.id, sample.label, content_of(sample.image))
 
 
-def open_object(value: Any) -> TorchSource | HuggingFaceSource:
+def open_object(value: Any) -> TorchSource | HuggingFaceSource | HuggingFaceTexts:
     """A source over a data set object."""
     if isinstance(value, DataLoader):
         if not isinstance(value.sampler, SequentialSampler | RandomSampler):
@@ -63,7 +63,7 @@ def open_object(value: Any) -> TorchSource | HuggingFaceSource:
         value = value.dataset
     require_no_table(value, "data")
     if hasattr(value, "features") and hasattr(value, "_fingerprint"):
-        return HuggingFaceSource(value)
+        return open_dataset(value)
     if isinstance(value, IterableDataset) or not (
         hasattr(value, "__len__") and hasattr(value, "__getitem__")
     ):

@@ -22,6 +22,8 @@ from .bounds import LARGEST_LABEL
 from .orientation import keep_orientation, orientation
 
 Picture = Image.Image | Tensor
+# What a source holds and a model takes; others may have words of their own.
+PICTURES, TEXTS = "pictures", "texts"
 # Modes with one byte a channel that every preprocessing understands.
 _PLAIN = ("L", "RGB")
 _DEEP = 256
@@ -30,16 +32,27 @@ _DEEPEST = _DEEP * _DEEP - 1
 
 @dataclass(frozen=True)
 class Sample:
-    """One picture: a PIL image, or a (channels, height, width) float tensor in [0, 1]."""
+    """One sample: a picture (a PIL image, or a (channels, height, width) float tensor in [0, 1]), a text, or
+    whatever else a source holds and a model prepares."""
 
-    image: Picture
+    content: object
     label: int | None
     id: str
+
+    @property
+    def image(self) -> Picture:
+        """The picture; refused where it is none."""
+        if not isinstance(self.content, Picture):
+            raise InputError(f"{self.id} is a {type(self.content).__name__}, expected a picture")
+        return self.content
 
 
 @runtime_checkable
 class ImageSource(Protocol):
-    """Samples by index. `listing` gives one line a sample that changes when the sample does."""
+    """Samples by index. `listing` gives one line a sample that changes when the sample does.
+
+    One that holds no pictures says what it holds, as ``holds = "texts"`` (see `held_by`).
+    """
 
     @property
     def class_names(self) -> tuple[str, ...] | None: ...
@@ -49,6 +62,11 @@ class ImageSource(Protocol):
     def __getitem__(self, index: int) -> Sample: ...
 
     def listing(self) -> Iterator[str]: ...
+
+
+def held_by(source: ImageSource) -> str:
+    """What a source holds: pictures, unless it says otherwise."""
+    return str(getattr(source, "holds", PICTURES))
 
 
 def line(identity: str, label: int | None, content: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .files import ImageFiles
-from .sample import ImageSource, Sample, labels_of
+from .sample import ImageSource, Sample, held_by, labels_of
 
 
 class Selection:
@@ -17,6 +17,7 @@ class Selection:
         if isinstance(source, Selection):
             self.source, self.rows = source.source, [source.rows[row] for row in rows]
         self.class_names = source.class_names
+        self.holds = held_by(source)
         self.from_arrays = getattr(source, "from_arrays", False)
         self.content_digests = getattr(source, "content_digests", False)
         self.left_out = getattr(source, "left_out", ())

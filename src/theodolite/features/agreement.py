@@ -15,6 +15,8 @@ _UNITS_HALF = 8.0
 _UNITS = 32.0
 _HALF = 1e-4
 _SAME_RATIO = 1e-2
+# Layers that a message lists.
+_NAMED = 6
 
 
 def agree(output: Tensor, logits: Tensor) -> bool:
@@ -88,10 +90,11 @@ def explain_none(calls: dict[str, Call], logits: Tensor) -> str:
             f"is an encoder, whose output is the feature: `theodolite extract --no-head`, then `probe`"
         )
     if len(near) > 1:
-        names = ", ".join(repr(name) for name in near)
+        names = ", ".join(repr(name) for name in list(near)[:_NAMED]) + (", …" if len(near) > _NAMED else "")
         return (
             f"the model has {len(near)} heads with {classes} outputs ({names}), and its logits are the "
-            f"output of none of them alone. Wrap it in a module that returns the output of one head"
+            f"output of none of them alone. Wrap it in a module that returns the output of one head; or, if "
+            f"it is an encoder whose output is the feature, `theodolite extract --no-head`, then `probe`"
         )
     name, output = next(iter(near.items()))
     return (

@@ -14,6 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from ..core.batches import Inputs, described
 from ..core.errors import CaptureError
 
 
@@ -57,10 +58,15 @@ def input_gradient(of: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
     return found
 
 
-def asked(score: AsksModel | None, model: nn.Module, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+def asked(score: AsksModel | None, model: nn.Module, inputs: Inputs) -> tuple[Inputs, dict[str, Tensor]]:
     """What the model is to be shown, and the numbers (N, E) that a score computes from it, by their names."""
     if score is None:
         return inputs, {}
+    if not isinstance(inputs, Tensor):
+        raise CaptureError(
+            f"{score.model_score} works on inputs that are one tensor, such as images, and here they are "
+            f"{described(inputs)}: choose a score of features"
+        )
     shown = score.prepare(model, inputs)
     if not isinstance(shown, Tensor) or shown.shape != inputs.shape:
         raise CaptureError(

@@ -13,14 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..core.batches import Inputs, called, moved, rows_in
 from ..core.errors import CaptureError
 from ..reference.head import Head
 from .agreement import agree, explain_head, explain_none
 from .asking import AsksModel, asked
-from .hearing import hearing, require_free, require_layers
+from .hearing import hearing, require_free, require_layers, require_unpadded
 from .layer_rows import LayerRows, layer_names
 from .layers import Call, HeadLayer, head_layers, head_of, is_head_layer, logits_of
 from .listening import listening, turn, untouched
+
+_LABELS = ("labels", "label")
 
 
 class Capture:
@@ -28,6 +31,9 @@ class Capture:
 
         capture = Capture(model)
         features, logits = capture(images)      # capture.head(features) equals logits
+        features, logits = capture(tokenizer(texts, padding=True, return_tensors="pt"))
+
+    A batch is whatever the model takes: a tensor, a tuple of arguments, a mapping of named ones (`Inputs`).
 
     ``layer`` names the head where it shall not be searched for. The first batch decides: `head` and `layer`
     are known after it, and a model whose logits do not follow from head and features is refused with the
@@ -104,7 +110,7 @@ class Capture:
         return str(self._layer)
 
     def __call__(
-        self, inputs: Tensor, *, finite: bool = True, run: Callable[[Tensor], object] | None = None
+        self, inputs: Inputs, *, finite: bool = True, run: Callable[..., object] | None = None
     ) -> tuple[Tensor, Tensor]:
         """Features (N, D) and logits (N, C) of a batch; mode, hooks and gradients stay as they were.
 
@@ -113,19 +119,21 @@ class Capture:
         share a model take turns: a hook hears every call of its layer. ``run`` runs the model, where it shall
         not be called itself: one that was compiled.
         """
-        layers = head_layers(self.model, self._layer)
+        layers, rows = head_layers(self.model, self._layer), rows_in(inputs)
+        if self._several:
+            require_unpadded(inputs)
         calls, heard = dict[str, Call](), dict[str, Tensor]()
         with turn(self.model), untouched(self.model):
             shown, own = asked(self.score, self.model, inputs)
             with listening(layers, calls), hearing(self.model, self._others(), heard):
-                output = (self.model if run is None else run)(shown)
-        logits = logits_of(output, len(inputs), finite=finite)
+                output = called(self.model if run is None else run, shown)
+        logits = logits_of(output, rows, finite=finite)
         if not self._checked:
             whole = torch.isfinite(logits).all(dim=1)
             if self._layer is None or bool(whole.any()):
                 self._settle(layers, *_rows_of(calls, logits, whole))
         call = calls.get(str(self._layer))
-        if call is None or len(call.features) != len(inputs):
+        if call is None or len(call.features) != rows:
             raise CaptureError(
                 f"layer {self._layer!r} was not called once for each input: it is not the head of this "
                 f"model. Leave out the layer's name to have the head found"
@@ -148,12 +156,13 @@ class Capture:
         return torch.cat([*others, calls[name].features], dim=1) if others else calls[name].features
 
     def over(self, batches: Iterable[Any]) -> Captured:
-        """The features of batches of a loader, images or (images, labels, …), for `fit` and `Guard.fit`:
+        """The features of batches of a loader, inputs or (inputs, labels, …), for `fit` and `Guard.fit`:
 
             capture = Capture(model)
             guard = Guard.fit(capture.over(loader), head=capture.head, calibration=capture.over(others))
 
-        They are computed anew in every pass; the head is known at once.
+        They are computed anew in every pass; the head is known at once. Of a mapping, ``labels`` or ``label``
+        are the labels, and not shown to the model.
         """
         return Captured(self, batches)
 
@@ -226,11 +235,19 @@ class Captured:
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor | None]]:
         for batch in self.batches:
-            images, *rest = batch if isinstance(batch, tuple | list) else (batch,)
-            home = next(self.capture.model.parameters(), images)
-            dtype = home.dtype if images.is_floating_point() else images.dtype
-            features, _ = self.capture(images.to(home.device, dtype))
-            yield features, rest[0] if rest else None
+            inputs, labels = _with_labels(batch)
+            home = next(self.capture.model.parameters(), None)
+            features, _ = self.capture(inputs if home is None else moved(inputs, home))
+            yield features, labels
+
+
+def _with_labels(batch: Any) -> tuple[Inputs, Any]:
+    """The inputs of a loader's batch, and its labels if it has any."""
+    if isinstance(batch, Mapping):
+        known = next((name for name in _LABELS if name in batch), None)
+        return {name: value for name, value in batch.items() if name != known}, batch.get(known)
+    inputs, *rest = batch if isinstance(batch, tuple | list) else (batch,)
+    return inputs, rest[0] if rest else None
 
 
 def _rows_of(calls: dict[str, Call], logits: Tensor, whole: Tensor) -> tuple[dict[str, Call], Tensor]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from ..core.errors import CaptureError, InputError
+from ..core.batches import mapped
+from ..core.errors import CaptureError, InputError, TheodoliteError
+from ..data.sample import PICTURES
 from ..models import LoadedModel
+from .agreement import same_features
 from .asking import AsksModel
 from .capture import Capture
 from .encoder import OUTPUT, OutputCapture
 from .layer_rows import joined_names, layer_names
 
-_IMAGES = 2
+_SHORTER = ". If they are too long for it: ?max_length=… in the spec of an hf-text model"
 
 
 def checked_capture(
@@ -22,13 +26,12 @@ def checked_capture(
     *,
     force: bool = True,
 ) -> Capture:
-    """A capture whose head is found and checked, on two images of noise.
+    """A capture whose head is found and checked, on two images of noise or on the model's examples.
 
     The head must be known before the first sample is read: the layer is part of what names the features.
     With `OUTPUT` for a layer the output is the feature, refused without ``force`` if it looks like logits.
     """
     device = device or torch.device("cpu")
-    noise = torch.rand(_IMAGES, *loaded.input_shape, generator=torch.Generator().manual_seed(0))
     model = loaded.model.to(device)
     if layer == OUTPUT:
         if score is not None and score.model_score is not None:
@@ -39,10 +42,15 @@ def checked_capture(
     else:
         capture = Capture(model, _layers(layer, loaded.layer), score)
     try:
-        capture(noise.to(device))
-    except (RuntimeError, AssertionError, ValueError, TypeError) as error:
-        if isinstance(error, CaptureError):
+        look = mapped(loaded.first_look(), lambda tensor: tensor.to(device))
+        features, _ = capture(look)
+        if loaded.examples:
+            _require_alone(loaded, capture, features, device)
+    except (RuntimeError, AssertionError, ValueError, TypeError, LookupError) as error:
+        if isinstance(error, TheodoliteError):
             raise
+        if loaded.takes != PICTURES:
+            raise InputError(f"{loaded.spec} does not take its own examples: {error}{_SHORTER}") from error
         remedy = (
             ". Let the factory return (model, preprocess), or say what it takes: ?size=28&mean=0 is grey"
             if loaded.spec.startswith("python:")
@@ -52,6 +60,18 @@ def checked_capture(
             f"{loaded.spec} does not take images of shape {loaded.input_shape}: {error}{remedy}"
         ) from error
     return capture
+
+
+def _require_alone(loaded: LoadedModel, capture: Capture, features: Tensor, device: torch.device) -> None:
+    """Refuse a model of whose samples the features depend on those beside them: on how far a batch is filled
+    up. What a guard says of a sample must not."""
+    for row, example in zip(features, loaded.examples, strict=True):
+        alone, _ = capture(mapped(loaded.batch([example]), lambda tensor: tensor.to(device)))
+        if not same_features(alone, row[None]):
+            raise CaptureError(
+                f"{loaded.spec} gives a sample other features alone than beside a longer one: padding "
+                f"changes them. Remedy: prepare all samples to one length (?padding=max for hf-text models)"
+            )
 
 
 def _layers(asked: str | None, known: str | None) -> str | None:

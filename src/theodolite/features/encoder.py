@@ -11,6 +11,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from ..core.arrays import require_finite
+from ..core.batches import Inputs, called, rows_in
 from ..core.errors import CaptureError, InputError
 from .agreement import agree
 from .capture import Capture
@@ -55,14 +56,14 @@ class OutputCapture(Capture):
         return self._checked
 
     def __call__(
-        self, inputs: Tensor, *, finite: bool = True, run: Callable[[Tensor], object] | None = None
+        self, inputs: Inputs, *, finite: bool = True, run: Callable[..., object] | None = None
     ) -> tuple[Tensor, Tensor]:
         """Features (N, D), and no logits, as (N, 0); mode, hooks and gradients stay as they were."""
         layers = {} if self._checked else head_layers(self.model)
         calls: dict[str, Call] = {}
         with turn(self.model), untouched(self.model), listening(layers, calls):
-            output = (self.model if run is None else run)(inputs)
-        features = _rows(output, len(inputs))
+            output = called(self.model if run is None else run, inputs)
+        features = _rows(output, rows_in(inputs))
         if finite:
             try:
                 require_finite(features, "the model's output")

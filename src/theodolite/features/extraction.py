@@ -19,6 +19,8 @@ from ..core.errors import InputError
 from ..data import ImageSource
 from ..data.digests import recomputing
 from ..data.left_out import warn_left_out
+from ..data.relabelled import labelled_as
+from ..data.sample import TEXTS, held_by
 from ..data.sampling import METHOD, sample_of
 from ..models import LoadedModel
 from .behind import behind
@@ -26,10 +28,10 @@ from .capture import Capture
 from .checked import checked_capture
 from .device import choose_device
 from .encoder import OUTPUT, output_width, refuse_with_head
-from .engine import engine_of
+from .engine import RayEngine, engine_of
 from .forward import Forward
 from .listing import listed
-from .loading import ImageBatch, consecutive, image_batches, living_workers, said_of_readers
+from .loading import ImageBatch, consecutive, image_batches, living_workers, said_of_readers, warn_cut
 from .manifest import EXIF, NO_ORIENTATION, Recipe
 from .ray_cluster import cluster, connected
 from .ray_extract import fill_by_workers, listing_of_tasks
@@ -57,6 +59,7 @@ def fill_store(
     """
     settings = settings or ExtractionSettings()
     engine = engine_of(settings.running.engine)
+    source = _as_taken(loaded, source, name or "the data", engine)
     if engine is not None and not connected():
         again = partial(fill_store, loaded, source, output, name=name, weights_file=weights_file)
         with cluster(engine):
@@ -97,7 +100,20 @@ def fill_store(
             _fill(writer, loaded, capture, chosen, settings, progress)
         else:
             fill_by_workers(writer, loaded, capture, chosen, settings, progress, shard_of)
-    return FeatureStore(writer.folder, recipe=recipe)
+    return _told(FeatureStore(writer.folder, recipe=recipe), name or "the data")
+
+
+def _told(store: FeatureStore, name: str) -> FeatureStore:
+    warn_cut(store.cut, len(store), name)
+    return store
+
+
+def _as_taken(loaded: LoadedModel, source: ImageSource, name: str, engine: RayEngine | None) -> ImageSource:
+    """The source, if the model takes what it holds; names of classes are numbered as the model does."""
+    loaded.require_content(held_by(source), name)
+    if engine is not None:
+        loaded.require_pictures("Ray")
+    return labelled_as(source, loaded.class_names) if held_by(source) == TEXTS else source
 
 
 def _capture_of(loaded: LoadedModel, settings: ExtractionSettings) -> Capture:
@@ -187,7 +203,7 @@ def stream(
     with closing(batches), forward.ready():
         for batch in batches:
             forward.log.lap("first pictures")
-            yield None if batch.images is None else forward(batch.images, finite=finite), batch
+            yield None if batch.inputs is None else forward(batch.inputs, finite=finite), batch
 
 
 def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:
@@ -197,3 +213,4 @@ def _add(rows: Rows, features: Tensor | None, batch: ImageBatch) -> None:
     rows.names += batch.names
     rows.skipped += [failure.name for failure in batch.failures]
     rows.turned += len(batch.tilted)
+    rows.cut += len(batch.cut)

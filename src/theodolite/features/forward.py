@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch import Tensor
 
+from ..core.batches import Inputs, mapped, rows_in
 from ..core.errors import InputError
 from ..core.memory import kept
 from .capture import Capture
@@ -67,18 +68,16 @@ class Forward:
                 if not own:
                     lay_out(self.capture.model, CONTIGUOUS)
 
-    def __call__(self, images: Tensor, *, finite: bool) -> Tensor:
-        """Features (n, D) of prepared images, as plain tensors."""
+    def __call__(self, inputs: Inputs, *, finite: bool) -> Tensor:
+        """Features (n, D) of prepared samples, as plain tensors."""
         try:
             with torch.inference_mode(), self._precision():
-                images = images.to(self.device)
-                self._choose(images)
-                images = images.contiguous(memory_format=FORMATS[self.layout or CONTIGUOUS])
-                run = self.capture if self._compiled is None else self._compiled
-                features = run(images, finite=finite)
+                inputs = mapped(inputs, lambda tensor: tensor.to(self.device))
+                self._choose(inputs)
+                features = self._run(inputs, finite)
         except torch.OutOfMemoryError as error:
             raise InputError(
-                f"{len(images)} images at a time are too many for the memory of {self.device}: "
+                f"{rows_in(inputs)} samples at a time are too many for the memory of {self.device}: "
                 f"pass a smaller --batch-size"
             ) from error
         features = features if isinstance(features, Tensor) else features[0]
@@ -87,17 +86,28 @@ class Forward:
         self.log.lap("first pass")
         return features.clone()  # out of inference mode: whoever gets it may write into it
 
-    def _choose(self, images: Tensor) -> None:
+    def _run(self, inputs: Inputs, finite: bool) -> Tensor | tuple[Tensor, Tensor]:
+        if not isinstance(inputs, Tensor):
+            return self.capture(inputs, finite=finite)
+        images = inputs.contiguous(memory_format=FORMATS[self.layout or CONTIGUOUS])
+        return (self.capture if self._compiled is None else self._compiled)(images, finite=finite)
+
+    def _choose(self, inputs: Inputs) -> None:
         """The layout, at the first batch."""
         if self.layout is not None:
             return
-        choice = self._choice(images)
+        if not isinstance(inputs, Tensor) and self._compiled is not None:
+            self._compiled = None
+            self.log.compiled = "not compiled: the model takes no pictures"
+        choice = self._choice(inputs)
         self.layout = choice.layout
         self._lay_out()
         self.log.layout = str(choice)
         self.log.lap("layout")
 
-    def _choice(self, images: Tensor) -> Choice:
+    def _choice(self, images: Inputs) -> Choice:
+        if not isinstance(images, Tensor):
+            return Choice(CONTIGUOUS, "the model takes no pictures")
         if self.running.channels_last is not None:
             return forced(self.running.channels_last)
         if is_channels_last(self.capture.model):

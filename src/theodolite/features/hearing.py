@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..core.batches import Inputs, described
 from ..core.errors import CaptureError, did_you_mean
 
 _TOKENS, _MAP = 3, 4
@@ -49,6 +50,15 @@ def require_layers(model: nn.Module, names: Sequence[str]) -> None:
             raise CaptureError(
                 f"layer {name!r} is no layer of the model{did_you_mean(name, known)} It has: {shown}"
             )
+
+
+def require_unpadded(inputs: Inputs) -> None:
+    """Refuse batches that may be filled up: an average over all positions would be one over filling, too."""
+    if not isinstance(inputs, Tensor):
+        raise CaptureError(
+            f"several layers are averaged over all positions, and inputs are {described(inputs)}, of which "
+            f"some may be padding: name the head alone, or none"
+        )
 
 
 def require_free(model: nn.Module, names: Sequence[str]) -> None:

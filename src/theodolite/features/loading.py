@@ -9,22 +9,32 @@ it, and the message arrives without the traceback of a worker.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
-import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..core.errors import InputError, TheodoliteError, UnreadableImageError, WorkerError
+from ..core.batches import Inputs
+from ..core.errors import (
+    InputError,
+    TheodoliteError,
+    TheodoliteWarning,
+    UnreadableImageError,
+    UnreadableTextError,
+    WorkerError,
+)
 from ..data import ImageSource, Sample, as_picture
 from ..data.files import ImageFiles
 from ..data.orientation import orientation, upright
+from ..data.sample import PICTURES, held_by
 from ..data.selection import files_of
 from ..models import LoadedModel
 from ..models.preprocess import Pixels, Rgb
+from ..models.registry import Collate
 from .reading import AHEAD, cores, default_threads, read_ahead
 
 Item: TypeAlias = "Prepared | Failure"
@@ -42,26 +52,31 @@ class Failure:
 
 
 class Prepared(NamedTuple):
-    """A sample as a model takes it; ``tilted`` if it is stored in another than its EXIF orientation."""
+    """A sample as a model takes it; ``tilted`` if it is stored in another than its EXIF orientation, ``cut``
+    if the model sees only a part of it."""
 
-    image: Tensor
+    content: object
     label: int | None
     name: str
-    tilted: bool
+    tilted: bool = False
+    cut: bool = False
 
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """Prepared images (n, 3, H, W) of the samples that could be read; None if none could.
+    """Prepared images (n, 3, H, W), or whatever else the model takes, of the samples that could be read; None
+    if none could.
 
-    ``tilted`` are the names of those that are stored in another than their EXIF orientation.
+    ``tilted`` are the names of those that are stored in another than their EXIF orientation, ``cut`` of those
+    that are longer than what the model takes.
     """
 
-    images: Tensor | None
+    inputs: Inputs | None
     labels: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     tilted: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
 
 
 class _Prepared(Dataset[Item]):
@@ -70,6 +85,7 @@ class _Prepared(Dataset[Item]):
     def __init__(self, source: ImageSource, loaded: LoadedModel, turn: bool) -> None:
         self._source, self._turn = source, turn
         self._spec, self._preprocess = loaded.spec, loaded.preprocess
+        self._pictures = loaded.takes == PICTURES
 
     def __getitem__(self, index: int) -> Item:
         try:
@@ -81,15 +97,22 @@ class _Prepared(Dataset[Item]):
             return Failure(f"sample {index}", error)
 
     def _prepare(self, sample: Sample) -> Prepared:
-        picture = as_picture(sample.image)
-        tilted = orientation(picture) != 1
+        content, tilted = sample.content, False
+        if self._pictures:
+            picture = as_picture(sample.image)
+            tilted = orientation(picture) != 1
+            content = upright(picture) if self._turn else picture
         try:
-            image = self._preprocess(upright(picture) if self._turn else picture)
+            prepared = self._preprocess(content)
+        except UnreadableTextError as error:
+            raise UnreadableTextError.of(sample.id, "it is empty") from error
+        except TheodoliteError:
+            raise
         except Exception as error:
             raise InputError(
                 f"the preprocessing of {self._spec} fails on {sample.id}: {type(error).__name__}: {error}"
             ) from error
-        return Prepared(image, sample.label, sample.id, tilted)
+        return Prepared(prepared, sample.label, sample.id, tilted, getattr(prepared, "cut", False))
 
 
 def image_batches(
@@ -106,16 +129,18 @@ def image_batches(
     ``workers`` are processes; None are threads, as many as `reading_threads` says. ``turn`` makes pictures
     upright as their EXIF orientation says; otherwise they are taken as stored.
     """
+    loaded.require_content(held_by(source), "the data")
     prepared = _Prepared(source, loaded, turn)
+    together = partial(_together, loaded.together)
     if workers is None:
         threads = reading_threads(loaded, source)
-        batches = _stacked(read_ahead(prepared.__getitem__, plan, threads=threads))
+        batches = _stacked(read_ahead(prepared.__getitem__, plan, threads=threads), together)
     else:
         loader = DataLoader(
             prepared,
             batch_sampler=plan,
             num_workers=workers,
-            collate_fn=_stack,
+            collate_fn=together,
             prefetch_factor=AHEAD if workers else None,
         )
         batches = _received(loader)
@@ -127,9 +152,11 @@ def image_batches(
             yield batch
 
 
-def _stacked(batches: Generator[list[Item], None, None]) -> Generator[ImageBatch, None, None]:
+def _stacked(
+    batches: Generator[list[Item], None, None], together: Callable[[list[Item]], ImageBatch]
+) -> Generator[ImageBatch, None, None]:
     with closing(batches):
-        yield from map(_stack, batches)
+        yield from map(together, batches)
 
 
 def _received(loader: DataLoader[Item]) -> Generator[ImageBatch, None, None]:
@@ -170,6 +197,17 @@ def _died(error: Exception) -> WorkerError:
     )
 
 
+def warn_cut(cut: int, samples: int, what: str) -> None:
+    """Say how many samples were longer than what the model takes, if any were."""
+    if cut:
+        warnings.warn(
+            f"{what}: {cut:,} of {samples:,} samples are longer than the model takes, and were cut off at "
+            f"its limit: nothing behind it counts",
+            TheodoliteWarning,
+            stacklevel=3,
+        )
+
+
 def consecutive(samples: range, size: int, *, first: int | None = None) -> Iterator[list[int]]:
     """Batches of at most ``size`` neighbours, the ``first`` one smaller where that is asked for."""
     if size < 1:
@@ -198,22 +236,20 @@ def said_of_readers(workers: int | None, loaded: LoadedModel, source: ImageSourc
     return f"{threads} thread{'s read' if threads > 1 else ' reads'} ahead ({cores()} cores)"
 
 
-def _stack(items: list[Item]) -> ImageBatch:
+def _together(joined: Collate, items: list[Item]) -> ImageBatch:
     failures = [item for item in items if isinstance(item, Failure)]
     good = [item for item in items if not isinstance(item, Failure)]
     if not good:
         return ImageBatch(None, failures=failures)
-    shapes = {tuple(item.image.shape) for item in good}
-    if len(shapes) > 1:
-        error = InputError(
-            f"images of one batch have different shapes after preprocessing: {sorted(shapes)}. "
-            f"Remedy: resize them, or give the model a preprocessing that does"
-        )
+    try:
+        inputs = joined([item.content for item in good])
+    except InputError as error:
         return ImageBatch(None, failures=[*failures, Failure(good[0].name, error)])
     return ImageBatch(
-        torch.stack([item.image for item in good]),
+        inputs,
         [item.label for item in good],
         [item.name for item in good],
         failures,
         [item.name for item in good if item.tilted],
+        [item.name for item in good if item.cut],
     )

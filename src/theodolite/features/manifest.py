@@ -87,14 +87,15 @@ class Recipe:
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """One shard: its rows, its checksum, how many rows have no label, the samples left out of it, and how
-    many pictures were turned as their EXIF orientation says."""
+    """One shard: its rows, its checksum, how many rows have no label, the samples left out of it, how many
+    pictures were turned as their EXIF orientation says, and how many samples cut off at the model's limit."""
 
     rows: int
     sha256: str
     unlabelled: int = 0
     skipped: tuple[str, ...] = ()
     turned: int = 0
+    cut: int = 0
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class SentModel:
         """A model as all workers are to run it. The layout decides the last digits: where it is open, it is
         measured here, on the first pictures; for workers with a GPU, or without a source, it is the plain
         one."""
+        loaded.require_pictures("Ray")
         engine = required_engine(running)
         layout = running.channels_last
         if layout is None and engine.gpus == 0 and source is not None:
@@ -90,8 +91,8 @@ def _measured(loaded: LoadedModel, capture: Capture, source: ImageSource, runnin
         forward.ready(),
     ):
         for batch in batches:
-            if batch.images is not None:
-                forward(batch.images, finite=False)
+            if batch.inputs is not None:
+                forward(batch.inputs, finite=False)
     return forward.layout
 
 

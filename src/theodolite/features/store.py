@@ -121,6 +121,11 @@ class FeatureStore:
         return sum(record.turned for record in self.manifest.shards)
 
     @property
+    def cut(self) -> int:
+        """Samples that are longer than what the model takes, and were cut off there."""
+        return sum(record.cut for record in self.manifest.shards)
+
+    @property
     def shards(self) -> int:
         """Shards on disk."""
         return len(self.manifest.shards)

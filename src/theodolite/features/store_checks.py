@@ -88,11 +88,11 @@ def require_unseen_contents(found: int, asked: int) -> None:
     if found == 0:
         return
     told = (
-        f"{found:,} of {asked:,} pictures to calibrate on are fitted on as well: scores of data they "
+        f"{found:,} of {asked:,} samples to calibrate on are fitted on as well: scores of data they "
         f"were fitted on promise nothing"
     )
     if found > _TOLERATED * asked:
-        raise InputError(f"{told}. Remedy: calibrate on other pictures, or leave the calibration data out")
+        raise InputError(f"{told}. Remedy: calibrate on other ones, or leave the calibration data out")
     warnings.warn(told, TheodoliteWarning, stacklevel=3)
 
 
@@ -101,7 +101,8 @@ def require_same_classes(one: FeatureStore, other: FeatureStore) -> None:
     if one.manifest.folders != other.manifest.folders:
         raise InputError(
             f"{one.path} and {other.path} number different classes by their labels: their data has other "
-            f"folders. Extract parts of one folder with --part, or leave the labels out (--kind flat)"
+            f"folders, or other names of classes. Extract parts of one folder with --part, or leave the "
+            f"labels out (--kind flat)"
         )
 
 

@@ -40,14 +40,15 @@ BATCH_SIZE = 64
 
 @dataclass
 class Rows:
-    """The rows of a shard as they gather: features of batches, then labels, names, what was skipped, and how
-    many pictures were turned."""
+    """The rows of a shard as they gather: features of batches, then labels, names, what was skipped, how many
+    pictures were turned, and how many samples cut off."""
 
     features: list[Tensor] = field(default_factory=list)
     labels: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     turned: int = 0
+    cut: int = 0
 
     @property
     def samples(self) -> int:
@@ -205,7 +206,9 @@ def _shard_bytes(index: int, rows: Rows, manifest: Manifest) -> tuple[bytes, Sha
     content = tensor_bytes(tensors, description)
     unlabelled = sum(label is None for label in rows.labels)
     checksum = hashlib.sha256(content).hexdigest()
-    return content, ShardRecord(len(features), checksum, unlabelled, tuple(rows.skipped), rows.turned)
+    return content, ShardRecord(
+        len(features), checksum, unlabelled, tuple(rows.skipped), rows.turned, rows.cut
+    )
 
 
 def _require_finite(features: Tensor, names: Sequence[str], dtype: str) -> None:

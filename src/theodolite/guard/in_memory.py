@@ -79,6 +79,8 @@ def as_named(model: nn.Module, preprocess: Preprocess | None, named: Named) -> L
             f"{named.spec} gives other weights than the model in memory: name its checkpoint as well, "
             f"attach(model, spec=…, weights='FILE'), or let the factory load it"
         )
+    if preprocess is not None:
+        loaded.require_pictures("preprocess= beside a spec")
     if preprocess is not None and not torch.equal(_prepared(preprocess), _prepared(loaded.preprocess)):
         raise InputError(
             f"{named.spec} prepares pictures otherwise than preprocess= does: let the factory return "

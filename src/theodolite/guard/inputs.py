@@ -1,28 +1,50 @@
-"""What a guard can be shown beside features: pictures, and images as its model takes them."""
+"""What a guard can be shown beside features: pictures or texts, and batches as its model takes them."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
-import torch
 from PIL.Image import Image
 from torch import Tensor, nn
 
-from ..core.errors import InputError, TheodoliteWarning
+from ..core.batches import Inputs, described, moved
+from ..core.errors import InputError, TheodoliteError, TheodoliteWarning
 from ..data.orientation import orientation, upright
-from ..data.sample import plain
+from ..data.sample import PICTURES, plain
+from ..features.loading import warn_cut
 from ..models import LoadedModel
 
 _NAMED = 3
 
 
-def prepared(loaded: LoadedModel | None, pictures: Sequence[Image], *, turn: bool = False) -> Tensor:
-    """A batch (N, channels, height, width) of PIL pictures of any mode; ``turn`` makes them upright."""
+def prepared(loaded: LoadedModel | None, samples: Sequence[object], *, turn: bool = False) -> Inputs:
+    """A batch as a model takes it of PIL pictures of any mode, which ``turn`` makes upright; or of texts."""
     if loaded is None:
         raise InputError("the guard cannot prepare pictures yet: attach(load_model(spec)) first")
-    if not pictures:
+    if not samples:
         raise InputError("inputs is an empty list: pass at least one picture")
+    if loaded.takes == PICTURES:
+        return loaded.together([loaded.preprocess(picture) for picture in _pictures(samples, turn=turn)])
+    ready = [_sample(loaded, sample, f"inputs[{index}]") for index, sample in enumerate(samples)]
+    warn_cut(sum(getattr(one, "cut", False) for one in ready), len(ready), "inputs")
+    return loaded.together(ready)
+
+
+def _sample(loaded: LoadedModel, sample: object, name: str) -> object:
+    """One sample that is no picture, prepared; ``name`` is what an error calls it."""
+    try:
+        return loaded.preprocess(sample)
+    except TheodoliteError as error:
+        raise InputError(f"{name}: {error}") from error
+    except Exception as error:
+        raise InputError(
+            f"the preprocessing of {loaded.spec} fails on {name}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _pictures(pictures: Sequence[Any], *, turn: bool) -> list[Image]:
     for picture in pictures:
         if not hasattr(picture, "convert"):
             raise InputError(
@@ -32,7 +54,7 @@ def prepared(loaded: LoadedModel | None, pictures: Sequence[Image], *, turn: boo
     tilted = [f"inputs[{index}]" for index, one in enumerate(plain_ones) if orientation(one) != 1]
     if tilted and not turn:
         warn_tilted(tilted)
-    return torch.stack([loaded.preprocess(upright(one) if turn else one) for one in plain_ones])
+    return [upright(one) if turn else one for one in plain_ones]
 
 
 def warn_tilted(names: Sequence[str]) -> None:
@@ -48,18 +70,18 @@ def warn_tilted(names: Sequence[str]) -> None:
     )
 
 
-def images_for(model: nn.Module | None, images: Tensor, width: int) -> tuple[nn.Module, Tensor]:
-    """A model and a batch of images in its precision, on its device; refused without a model or a batch."""
-    if images.ndim == 3:
+def images_for(model: nn.Module | None, images: Inputs, width: int) -> tuple[nn.Module, Inputs]:
+    """A model and a batch in its precision, on its device; refused without a model or a batch."""
+    if isinstance(images, Tensor) and images.ndim == 3:
         raise InputError(
             f"inputs have shape {tuple(images.shape)}, expected a batch (N, channels, height, width): "
             f"one image is inputs[None]"
         )
     if model is None:
+        what = "images" if isinstance(images, Tensor) else "them"
         raise InputError(
-            f"inputs have shape {tuple(images.shape)}: the guard has no model to turn images into "
-            f"features; pass features (N, {width}), or attach(load_model(spec)) first"
+            f"inputs are {described(images)}: the guard has no model to turn {what} into features; pass "
+            f"features (N, {width}), or attach(load_model(spec)) first"
         )
-    home = next(model.parameters(), images)
-    dtype = home.dtype if images.is_floating_point() else images.dtype
-    return model, images.to(home.device, dtype)
+    home = next(model.parameters(), None)
+    return model, images if home is None else moved(images, home)

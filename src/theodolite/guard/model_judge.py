@@ -9,10 +9,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 import torch
-from PIL.Image import Image
 from torch import Tensor, nn
 
 from ..core.arrays import ArrayLike, as_float, as_tensor, like
+from ..core.batches import Inputs, is_batch, moved
 from ..core.errors import InputError
 from ..core.graphs import exporting, recording
 from ..detectors import Detector
@@ -80,13 +80,14 @@ class ModelJudge(Judge):
 
     def verdicts(
         self,
-        inputs: ArrayLike | Sequence[Image],
+        inputs: ArrayLike | Sequence[object] | Inputs,
         *,
         false_alarm_rate: float | None = None,
         fdr: float | None = None,
         unscorable: str = RAISE,
     ) -> Verdicts:
-        """Verdicts on features (N, D), on prepared images (N, 3, H, W), or on a list of pictures.
+        """Verdicts on features (N, D), on prepared images (N, 3, H, W), or on a list of pictures; of a model
+        that takes something else, on a list of that, texts for one, or on a batch as it takes it (`Inputs`).
 
         With ``fdr`` the batch is flagged as a whole: of those flagged, in expectation at most that share is
         ID (see `discoveries`).
@@ -191,7 +192,7 @@ class ModelJudge(Judge):
             require_model(self.provenance, known, accept_code_change=self.accept_code_change)
             self._take(loaded, known)
             capture = self._own_capture(loaded)
-            seen = capture(_noise(loaded, known.input_shape))
+            seen = capture(_look(loaded, known))
             if not capture.headless:
                 self._checked_first(capture, *seen)
             self.provenance = self.provenance or provenance_of(known, capture, named)
@@ -222,10 +223,8 @@ class ModelJudge(Judge):
 
     def _seen(self, inputs: Any, *, finite: bool) -> tuple[Tensor, Tensor | None]:
         """Features, and the model's logits where it was run and they are as exact as the guard's would be."""
-        pictures = isinstance(inputs, list | tuple)
-        turn = self.provenance is not None and self.provenance.turns
-        values = as_tensor(prepared(self.loaded, inputs, turn=turn) if pictures else inputs, "inputs")
-        if values.ndim == 2:
+        values = self._batch_of(inputs)
+        if isinstance(values, Tensor) and values.ndim == 2:
             self._require_images()
             return values, None
         model, images = images_for(self.model, values, self.width)
@@ -242,6 +241,13 @@ class ModelJudge(Judge):
             check(capture, features[whole], logits[whole])
         exact = logits.dtype == features.dtype == as_float(features[:0]).dtype
         return features, logits if exact and self.head is not None else None
+
+    def _batch_of(self, inputs: Any) -> Inputs:
+        """Inputs as a tensor, or as whatever else the model takes; samples are prepared."""
+        if isinstance(inputs, list | tuple) and not is_batch(inputs):
+            turn = self.provenance is not None and self.provenance.turns
+            return prepared(self.loaded, inputs, turn=turn)
+        return inputs if not isinstance(inputs, Tensor) and is_batch(inputs) else as_tensor(inputs, "inputs")
 
     def _own_capture(self, model: nn.Module) -> Capture:
         """The capture of the guard's model: the one that was checked, or a new one."""
@@ -262,8 +268,7 @@ class ModelJudge(Judge):
         require_same_head(self.head, features, logits)
 
 
-def _noise(model: nn.Module, shape: tuple[int, int, int]) -> Tensor:
-    """Two images for a first look, where the model is and in its precision."""
-    noise = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
-    home = next(model.parameters(), noise)
-    return noise.to(home.device, home.dtype)
+def _look(model: nn.Module, known: LoadedModel) -> Inputs:
+    """A batch for a first look, where the model is and in its precision."""
+    look, home = known.first_look(), next(model.parameters(), None)
+    return look if home is None else moved(look, home)

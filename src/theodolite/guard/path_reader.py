@@ -23,7 +23,7 @@ from ..features.device import choose_device
 from ..features.extraction import stream
 from ..features.folders import HOLDS_PICTURES, feature_sets, holds_features, is_feature_folder
 from ..features.forward import Forward
-from ..features.loading import FIRST_BATCH, consecutive, living_workers
+from ..features.loading import FIRST_BATCH, consecutive, living_workers, warn_cut
 from ..features.run_log import RunLog
 from ..features.settings import Running
 from ..features.store import FeatureStore, is_store
@@ -88,6 +88,7 @@ class PathReader:
         self.total = 0
         self._known: tuple[LoadedModel, Forward] | None = None
         self._tilted: list[str] = []
+        self._cut = 0
         self._width: int | None = None
         self._head: Head | None = None
         self._origin: Origin | None = None
@@ -108,10 +109,13 @@ class PathReader:
         self.say_tilted()
 
     def say_tilted(self) -> None:
-        """Warn of pictures that were judged as they are stored, if there were any."""
+        """Warn of pictures that were judged as they are stored, and of texts that were cut off, if there were
+        any."""
         if self._tilted:
             warn_tilted(self._tilted)
             self._tilted = []
+        warn_cut(self._cut, self.total, "what was judged")
+        self._cut = 0
 
     def places(self, paths: Iterable[str]) -> Iterator[Place]:
         """What paths name, each opened when its turn comes; neighbouring picture files are one source."""
@@ -209,6 +213,7 @@ class PathReader:
             unread = [failure.name for failure in batch.failures]
             rows = None if features is None else features.cpu()
             self._tilted += () if turn else batch.tilted
+            self._cut += len(batch.cut)
             yield PathBatch(_as_openable(batch.names, source), rows, unread)
 
     def ready(self, samples: int) -> tuple[LoadedModel, Forward]:

@@ -1,52 +1,27 @@
-"""A loaded model, and the registry of sources that load one by its spec: ``source:name?option=value``."""
+"""The registry of sources that load a model by its spec: ``source:name?option=value``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import parse_qsl, quote
 
-from PIL import Image
-from torch import Tensor, nn
+from torch import nn
 
 from ..core.addresses import is_address
 from ..core.errors import InputError, ModelError, TheodoliteError
+from ..data.sample import PICTURES
 from .cards import resolve
 from .checkpoint import load_weights
 from .identity import renamed
+from .loaded import Collate as Collate
+from .loaded import LoadedModel as LoadedModel
+from .loaded import Preprocess as Preprocess
 from .preprocess import Pixels
 from .preprocess_options import PREPROCESS_OPTIONS, changed, tidy, whole
-from .weights import weights_digest
-
-Preprocess: TypeAlias = Callable[[Image.Image], Tensor]
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """A classifier in eval mode, and what belongs to it.
-
-    ``pixels`` is the preprocessing in numbers, where it has them: options of the spec change them one by one.
-    ``former_ids`` are those by which earlier versions knew the same preprocessing.
-    """
-
-    spec: str
-    model: nn.Module
-    preprocess: Preprocess
-    preprocess_id: str
-    input_shape: tuple[int, int, int]
-    layer: str | None = None
-    class_names: tuple[str, ...] | None = None
-    pixels: Pixels | None = None
-    former_ids: tuple[str, ...] = ()
-
-    @cached_property
-    def digest(self) -> str:
-        """sha256 of the weights: two models with one digest are one."""
-        return weights_digest(self.model)
 
 
 @dataclass(frozen=True)
@@ -188,6 +163,8 @@ def _prepared_as(loaded: LoadedModel, options: dict[str, str], spec: str) -> Loa
     """The model with a preprocessing that options of its spec change; they are part of spec and id."""
     if not options:
         return loaded
+    if loaded.takes != PICTURES:
+        raise InputError(f"{spec}: option {next(iter(options))} is of pictures, and it takes {loaded.takes}")
     own = loaded.preprocess if isinstance(loaded.preprocess, Pixels) else loaded.pixels
     pixels = changed(own, options, spec)
     return replace(

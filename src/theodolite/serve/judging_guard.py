@@ -61,6 +61,7 @@ class JudgingGuard(OfGuard):
         self.guard.to(self._device)
         if self.takes_pictures:
             self._loaded = self.guard._own_model(*self._named)
+            self._loaded.require_pictures("the service")
             self.guard.to(self._device)
             noise = torch.rand(2, *self._loaded.input_shape, generator=torch.Generator().manual_seed(0))
             self.judge(noise, explain=False)

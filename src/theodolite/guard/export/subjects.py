@@ -156,7 +156,8 @@ def _input_shape(guard: ModelJudge, images: Tensor | None) -> tuple[int, int, in
             "the size of the images is not known of a model in memory: pass check=, a batch of prepared "
             "images (N, channels, height, width) as the model takes them"
         )
-    return guard.loaded.input_shape
+    channels, height, width = guard.loaded.input_shape
+    return channels, height, width
 
 
 def _prepared(loaded: LoadedModel | None, pictures: Sequence[Image.Image]) -> Tensor:
@@ -209,4 +210,6 @@ def subject_of(
         return features_subject(guard, check)
     if guard.model is None:
         guard._own_model(model, weights)
+    if guard.loaded is not None:
+        guard.loaded.require_pictures("a graph of images (--from features makes one without the model)")
     return images_subject(guard, check, inside=with_preprocessing)
