@@ -3,6 +3,6 @@
 The library behind a source is imported when a model is loaded.
 """
 
-from . import lite, oe, openclip, python, scl, timm, torchvision, transformers
+from . import lite, net, oe, openclip, python, scl, timm, torchvision, transformers
 
-__all__ = ["lite", "oe", "openclip", "python", "scl", "timm", "torchvision", "transformers"]
+__all__ = ["lite", "net", "oe", "openclip", "python", "scl", "timm", "torchvision", "transformers"]
