@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -19,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..core.errors import ModelError
+from ..core.memory import kept
 from ..core.plain import JsonObject
 from .classifier import Classifier
 from .contrastive import Projection, supcon_loss
@@ -75,8 +77,17 @@ class Learning:
         if state.is_file():
             place = resume(state, self.learners, plan)
             progress(self._told(place, resumed=True))
-        saved = time.monotonic()
         self.classifier.model.train()
+        # On a CPU a batch asks for the memory that the one before gave back.
+        with kept() if self.device.type == "cpu" else nullcontext():
+            place = self._learnt(place, state, plan, progress, save_seconds)
+        self.classifier.model.eval()
+        return place.losses
+
+    def _learnt(
+        self, place: Place, state: Path, plan: JsonObject, progress: Watch, save_seconds: float
+    ) -> Place:
+        saved = time.monotonic()
         while place.epoch < self.settings.epochs:
             order = self._batches(place.epoch)
             while place.step < self.steps:
@@ -97,8 +108,7 @@ class Learning:
             save(state, self.learners, place, plan)
             saved = time.monotonic()
             progress(replace(self._told(place), loss=mean))
-        self.classifier.model.eval()
-        return place.losses
+        return place
 
     @property
     def blank_loss(self) -> float:

@@ -50,12 +50,13 @@ class LabelledPictures:
         return digest.hexdigest()
 
     def prepared(self, images: Tensor, device: torch.device) -> Tensor:
-        """Bytes as the model's input: (x / 255 − mean) / std."""
-        mean, std = (
-            torch.tensor(values, device=device)[:, None, None]
-            for values in (self.pixels.mean, self.pixels.std)
-        )
-        return (images.to(device).float() / 255 - mean) / std
+        return prepared(images, self.pixels, device)
+
+
+def prepared(images: Tensor, pixels: Pixels, device: torch.device) -> Tensor:
+    """Bytes as the model's input: (x / 255 − mean) / std."""
+    mean, std = (torch.tensor(values, device=device)[:, None, None] for values in (pixels.mean, pixels.std))
+    return (images.to(device).float() / 255 - mean) / std
 
 
 def pixels_of(loaded: LoadedModel) -> Pixels:
@@ -77,8 +78,17 @@ def classes_of(source: ImageSource) -> int:
 def read_pictures(
     source: ImageSource, pixels: Pixels, *, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> LabelledPictures:
-    """All pictures of a source whose samples have labels; one that cannot be read is an error."""
+    """All pictures of a source whose samples have labels."""
     labels = _labels(source)
+    return LabelledPictures(
+        read_images(source, pixels, progress=progress), labels, pixels, source.class_names
+    )
+
+
+def read_images(
+    source: ImageSource, pixels: Pixels, *, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> Tensor:
+    """All pictures of a source as bytes (N, C, H, W); one that cannot be read is an error."""
     shape = (len(source), *pixels.input_shape)
     if np.prod(shape, dtype=np.int64) > LARGEST:
         raise InputError(
@@ -90,12 +100,11 @@ def read_pictures(
     with ThreadPoolExecutor(_THREADS) as threads:
         for start in range(0, len(source), _CHUNK):
             places = range(start, min(start + _CHUNK, len(source)))
-            for place, picture in zip(
-                places, threads.map(lambda at: _bytes(source, at, pixels), places), strict=True
-            ):
+            read = threads.map(lambda place: _bytes(source, place, pixels), places)
+            for place, picture in zip(places, read, strict=True):
                 images[place] = picture
             progress(places.stop, len(source))
-    return LabelledPictures(images, labels, pixels, source.class_names)
+    return images
 
 
 def _labels(source: ImageSource) -> Tensor:
@@ -106,7 +115,7 @@ def _labels(source: ImageSource) -> Tensor:
             f"{missing:,} of {len(labels):,} pictures have no label: training needs one for each"
         )
     known = torch.tensor(labels, dtype=torch.int64)
-    if bool((known == known[0]).all()):
+    if len(known) == 0 or bool((known == known[0]).all()):
         raise InputError(f"all {len(known):,} pictures have one label: a classifier tells at least two apart")
     return known
 
