@@ -12,6 +12,7 @@ from made_pictures import SIDE, striped
 from theodolite.benchmarks.feature_sets import FIT, TEST
 from theodolite.data import ImageSource
 from theodolite.data.stacks import ImageStack
+from theodolite.detectors.spec import parse_specs
 from theodolite.paper import Context, experiments, read_study
 from theodolite.paper.experiments import contrastive
 from theodolite.paper.experiments.contrastive import CIFAR, CIFAR_LIKE, FASHION, MNIST, Task, studied
@@ -30,6 +31,8 @@ from theodolite.training import TrainingSettings
 TINY = TrainingSettings(
     epochs=3, batch_size=30, learning_rate=0.05, augment="crop", padding=1, projection=8, head_steps=50
 )
+
+FEW = parse_specs(["msp", "energy", "ora", "fdbd", "ora?aggregate=mean"])
 
 
 def _sets(_: Path) -> dict[str, ImageSource]:
@@ -62,8 +65,7 @@ def context(tmp_path_factory: pytest.TempPathFactory, told: list[str]) -> Contex
 @pytest.fixture(scope="module")
 def study(context: Context) -> Contrastive:
     patch = pytest.MonkeyPatch()
-    few = contrastive.parse_specs(["msp", "energy", "ora", "fdbd", "ora?aggregate=mean"])
-    patch.setattr(contrastive, "_specs", lambda: few)
+    patch.setattr(contrastive, "_specs", lambda: FEW)
     found = studied(TASK, context)["contrastive-tiny"]
     patch.undo()
     assert isinstance(found, Contrastive)
@@ -87,8 +89,7 @@ def test_the_study_goes_from_pictures_to_answers(study: Contrastive, told: list[
 def test_what_was_trained_is_not_trained_again(
     study: Contrastive, context: Context, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = contrastive.parse_specs(["msp", "energy", "ora", "fdbd", "ora?aggregate=mean"])
-    monkeypatch.setattr(contrastive, "_specs", lambda: few)
+    monkeypatch.setattr(contrastive, "_specs", lambda: FEW)
     told.clear()
     again = studied(TASK, context)["contrastive-tiny"]
     assert isinstance(again, Contrastive)
