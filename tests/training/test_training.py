@@ -232,6 +232,22 @@ def test_models_that_cannot_be_trained_are_refused(pictures: ImageStack, tmp_pat
         train_classifier(SPEC.replace("Dropping", "NoBias"), pictures, tmp_path, settings=QUICK)
     with pytest.raises(InputError, match="its preprocessing is code"):
         train_classifier("python:small_models:dying", pictures, tmp_path, settings=QUICK)
+    with pytest.raises(InputError, match=r"does not take images of shape \(1, 16, 16\)"):
+        train_classifier("python:small_models:Tiny?mean=0&size=16", pictures, tmp_path, settings=QUICK)
+    with pytest.raises(InputError, match="the last linear layer alone, got 'stem,fc'"):
+        train_classifier(SPEC, pictures, tmp_path, settings=QUICK, layer="stem,fc")
+    with pytest.raises(InputError, match="padding must be smaller than the pictures, which are 8×8, got 8"):
+        train_classifier(SPEC, pictures, tmp_path / "wide", settings=replace(QUICK, padding=8))
+    tiny = replace(SETTINGS["ce"], batch_size=1, views=1)
+    with pytest.raises(
+        ModelError, match="cannot be trained on 1 pictures at once: Expected more than 1 value"
+    ):
+        train_classifier(
+            "net:resnet20?channels=1&size=1",
+            pictures,
+            tmp_path / "one",
+            settings=replace(tiny, augment="none"),
+        )
 
 
 def test_a_loss_that_runs_away_is_told(pictures: ImageStack, tmp_path: Path) -> None:
@@ -253,6 +269,7 @@ def test_a_loss_that_runs_away_is_told(pictures: ImageStack, tmp_path: Path) -> 
         ({"learning_rate": float("nan")}, "learning_rate must be a number above 0, got nan"),
         ({"momentum": 1.0}, "momentum must be below 1"),
         ({"warm_up": 100.0}, "warm_up must end before the 100 epochs do"),
+        ({"projection": 10**30}, "projection must be at most 65,536"),
         ({"weight_decay": -1.0}, "weight_decay must be a number of 0 or more"),
     ],
 )

@@ -60,6 +60,11 @@ class Augmentation:
 def cropped(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
     """A window of each picture's own size in the picture with a black border of ``padding`` pixels."""
     count, _, height, width = images.shape
+    if padding >= min(height, width):
+        raise InputError(
+            f"padding must be smaller than the pictures, which are {height}×{width}, got {padding}: a crop "
+            f"could be all border"
+        )
     places = torch.randint(0, 2 * padding + 1, (2, count), generator=generator).to(images.device)
     padded = functional.pad(images, (padding,) * 4)
     rows = places[0][:, None] + torch.arange(height, device=images.device)

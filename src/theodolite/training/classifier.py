@@ -9,31 +9,36 @@ from torch import Tensor, nn
 
 from ..core.errors import CaptureError, InputError
 from ..features.capture import Capture
+from ..features.checked import checked_capture
 from ..features.layers import as_rows, live_logits
+from ..models import LoadedModel
 from ..reference.head import Head
 
 
 class Classifier:
-    """A model whose last linear layer is known: it is found on a batch as `Capture` finds it, or named.
+    """A model whose last linear layer is known: it is found as `Capture` finds it, or named.
 
     ``classes`` are those of the data, which the head must have one output each for.
     """
 
-    def __init__(self, model: nn.Module, sample: Tensor, *, classes: int, layer: str | None = None) -> None:
-        self.model = model
-        self._capture = Capture(model, layer=layer)
-        self._capture(sample, finite=False)
-        self.layer = self._capture.name
-        head = model.get_submodule(self.layer)
+    def __init__(
+        self, loaded: LoadedModel, device: torch.device, *, classes: int, layer: str | None = None
+    ) -> None:
+        capture = checked_capture(loaded, layer, device)
+        if capture.headless or capture.several:
+            raise InputError(f"layer must name the last linear layer alone, got {layer!r}")
+        self.model = loaded.model
+        self.layer = capture.name
+        head = self.model.get_submodule(self.layer)
         if not isinstance(head, nn.Linear | nn.Conv2d):
             raise InputError(
                 f"the head {self.layer!r} is a {type(head).__name__}: training needs a linear layer"
             )
         self.head_layer: nn.Linear | nn.Conv2d = head
-        self.width = self._capture.head.width
-        if self._capture.head.classes != classes:
+        self.width = capture.head.width
+        if capture.head.classes != classes:
             raise InputError(
-                f"the model has {self._capture.head.classes} classes, but the data has {classes}: build it "
+                f"the model has {capture.head.classes} classes, but the data has {classes}: build it "
                 f"with as many (?num_classes={classes} in the spec, where the source takes it)"
             )
 
@@ -74,10 +79,6 @@ class Classifier:
         """Features of a batch as `Capture` gives them: eval mode, no gradients."""
         features, _ = Capture(self.model, layer=self.layer)(images)
         return features
-
-    def frozen_logits(self, images: Tensor) -> Tensor:
-        _, logits = Capture(self.model, layer=self.layer)(images)
-        return logits
 
     @torch.no_grad()
     def put_head(self, head: Head) -> None:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..core.errors import ModelError
+from ..core.errors import ModelError, TheodoliteError
 from ..core.memory import kept
 from ..core.plain import JsonObject
 from .classifier import Classifier
@@ -130,17 +130,29 @@ class Learning:
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):  # what a model draws itself, as dropout does
             torch.manual_seed(seed_at(settings.seed, *at, "model"))
-            loss = self._loss(images, labels)
-        value = float(loss.detach())
+            value = self._gradients(images, labels)
         if not math.isfinite(value):
             raise ModelError(
                 f"the loss is {value} in epoch {place.epoch + 1}, step {place.step + 1}: lower the learning "
                 f"rate (it is {settings.learning_rate:g}), or warm up for longer"
             )
-        self.learners.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
         self.learners.optimiser.step()
         return value
+
+    def _gradients(self, images: Tensor, labels: Tensor) -> float:
+        """The loss of a batch; its gradients are then in the weights."""
+        self.learners.optimiser.zero_grad(set_to_none=True)
+        try:
+            loss = self._loss(images, labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+        except (RuntimeError, ValueError) as error:
+            if isinstance(error, TheodoliteError):
+                raise
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ModelError(
+                f"the model cannot be trained on {len(images)} pictures at once: {said}"
+            ) from error
+        return float(loss.detach())
 
     def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
         features, logits = self.classifier(images)

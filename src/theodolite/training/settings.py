@@ -12,6 +12,8 @@ SUPCON, CE = "supcon", "ce"
 LOSSES = (SUPCON, CE)
 OPTIMISERS = ("sgd", "adamw")
 NO_AUGMENTATION = "none"
+# Beyond these nothing is trained, and the machine runs out of memory or time.
+_LARGEST = {"epochs": 10**6, "batch_size": 10**7, "views": 100, "projection": 2**16, "head_steps": 10**8}
 # What is done to pictures where nothing is said: colours teach a contrastive loss what not to look at.
 _USUAL = {SUPCON: "crop,flip,colour,grey", CE: "crop,flip"}
 
@@ -53,6 +55,9 @@ class TrainingSettings:
         for name in ("epochs", "batch_size", "views", "projection", "head_steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name, most in _LARGEST.items():
+            if getattr(self, name) > most:
+                raise InputError(f"{name} must be at most {most:,}, got {getattr(self, name)}")
         for name in ("learning_rate", "temperature", "head_rate"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be a number above 0, got {getattr(self, name)}")

@@ -35,7 +35,6 @@ from .settings import TrainingSettings
 from .state import require_same_plan, weights_of
 
 WEIGHTS, STATE, RECORD = "model.safetensors", "state.safetensors", "training.json"
-_SAMPLE = 2
 _BATCH = 512
 # Of the loss of a network that tells nothing apart: above this share it has not learnt.
 _LEARNT = 0.98
@@ -90,11 +89,9 @@ def train_classifier(
     settings, watching = settings or TrainingSettings(), watching or Watching()
     folder, place = Path(output), torch.device(device)
     loaded = _begun(model, classes_of(source), settings.seed, weights)
+    classifier = Classifier(loaded, place, classes=classes_of(source), layer=layer)
     watching.say(f"reading {len(source):,} pictures")
     pictures = read_pictures(source, pixels_of(loaded), progress=watching.reading)
-    loaded.model.to(place)
-    sample = pictures.prepared(pictures.images[:_SAMPLE], place)
-    classifier = Classifier(loaded.model, sample, classes=pictures.classes, layer=layer or loaded.layer)
     if settings.contrastive:
         classifier.require_bias()
     plan = _plan(loaded, classifier, pictures, settings)
