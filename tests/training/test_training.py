@@ -180,6 +180,7 @@ def test_the_head_is_the_probe_of_the_frozen_features(
 def test_a_written_classifier_knows_its_pictures_and_classes(trained: dict[str, TrainedClassifier]) -> None:
     weights = trained["ce"].weights
     assert load_model(SPEC, weights=weights).class_names == CLASSES
+    assert load_model(SPEC, weights=weights).layer == "fc"
     with pytest.raises(
         ModelError, match=r"was trained as python:small_models:Dropping\?mean=0.5&size=8&std=0.25"
     ):

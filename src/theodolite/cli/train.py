@@ -100,7 +100,7 @@ def train(
     source = sample_of(open_source(data, kind=kind), limit)
     held_out = None if test is None else open_source(test, kind=kind)
     with ExitStack() as bars:
-        steps = _Steps(console, f"{model} with {loss}", bars)
+        told = _Bars(console, f"{model} with {loss}", bars)
         try:
             trained = train_classifier(
                 model,
@@ -110,7 +110,7 @@ def train(
                 weights=weights,
                 layer=layer,
                 device=chosen,
-                watching=Watching(learning=steps, say=lambda text: say(console, text)),
+                watching=Watching(told.reading, told.learning, told.say),
             )
         except KeyboardInterrupt:
             bars.close()
@@ -120,23 +120,39 @@ def train(
     _say_trained(trained, right, console)
 
 
-class _Steps:
-    """A bar over all steps, and a line for every epoch."""
+class _Bars:
+    """A bar for the pictures that are read, then one over all steps, and a line for every epoch."""
 
-    def __init__(self, console: Console, title: str, bars: ExitStack) -> None:
-        self.console, self.title, self.bars = console, title, bars
-        self.show: Callable[[int, int], None] | None = None
+    def __init__(self, console: Console, model: str, bars: ExitStack) -> None:
+        self.console, self.model, self.bars = console, model, bars
+        self.unit = ""
+        self.show: Callable[[int, int], None] = lambda _done, _total: None
 
-    def __call__(self, now: LearningProgress) -> None:
-        from ._progress import progress_bar
+    def reading(self, done: int, total: int) -> None:
+        self._in("pictures")(done, total)
 
+    def learning(self, now: LearningProgress) -> None:
         if now.resumed:
             say(self.console, f"going on from epoch {now.epoch + 1}, step {now.done:,} of {now.total:,}")
-        if self.show is None:
-            self.show = self.bars.enter_context(progress_bar(self.console, self.title, unit="steps"))
-        self.show(now.done, now.total)
+        self._in("steps")(now.done, now.total)
         if now.loss is not None:
             say(self.console, f"epoch {now.epoch} of {now.epochs}: loss {now.loss:.4f}")
+
+    def say(self, text: str) -> None:
+        self.bars.close()
+        say(self.console, text)
+
+    def _in(self, unit: str) -> Callable[[int, int], None]:
+        """The bar that counts these; another is taken down."""
+        from ._progress import progress_bar
+
+        if unit != self.unit:
+            self.bars.close()
+            self.unit, self.show = (
+                unit,
+                self.bars.enter_context(progress_bar(self.console, self.model, unit=unit)),
+            )
+        return self.show
 
 
 def _say_trained(trained: TrainedClassifier, right: float | None, console: Console) -> None:

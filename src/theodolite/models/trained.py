@@ -41,7 +41,7 @@ def trained_as(path: Path) -> TrainedAs | None:
 
 
 def as_trained(loaded: LoadedModel, path: Path) -> LoadedModel:
-    """The model with the names of its classes, where the file of its weights knows them.
+    """The model with the names of its classes and of its head, where the file of its weights knows them.
 
     Weights of a network that was trained on pictures prepared otherwise are refused.
     """
@@ -55,4 +55,6 @@ def as_trained(loaded: LoadedModel, path: Path) -> LoadedModel:
             f"{'code of its own' if pixels is None else pixels}: its answers would be wrong. Load it as "
             f"--model '{known.spec}' --weights {path}"
         )
-    return replace(loaded, class_names=known.class_names or loaded.class_names)
+    return replace(
+        loaded, class_names=known.class_names or loaded.class_names, layer=loaded.layer or known.layer
+    )

@@ -39,7 +39,7 @@ class LabelledPictures:
 
     @property
     def classes(self) -> int:
-        return _classes(self.labels, self.class_names)
+        return classes_of(self.labels, self.class_names)
 
     @cached_property
     def digest(self) -> str:
@@ -70,19 +70,24 @@ def pixels_of(loaded: LoadedModel) -> Pixels:
     return pixels
 
 
-def classes_of(source: ImageSource) -> int:
-    """As many as the source names, or as its highest label says."""
-    return _classes(_labels(source), source.class_names)
+def labels_in(source: ImageSource) -> Tensor:
+    """The label of every picture (N,); one without is an error."""
+    labels = labels_of(source)
+    missing = sum(label is None for label in labels)
+    if missing:
+        raise InputError(
+            f"{missing:,} of {len(labels):,} pictures have no label: training needs one for each"
+        )
+    return torch.tensor(labels, dtype=torch.int64)
 
 
-def read_pictures(
-    source: ImageSource, pixels: Pixels, *, progress: Callable[[int, int], None] = lambda _done, _total: None
-) -> LabelledPictures:
-    """All pictures of a source whose samples have labels."""
-    labels = _labels(source)
-    return LabelledPictures(
-        read_images(source, pixels, progress=progress), labels, pixels, source.class_names
-    )
+def classes_of(labels: Tensor, names: tuple[str, ...] | None) -> int:
+    """As many classes as have names, or as the highest label says."""
+    if len(labels) == 0 or bool((labels == labels[0]).all()):
+        raise InputError(
+            f"all {len(labels):,} pictures have one label: a classifier tells at least two apart"
+        )
+    return int(labels.max()) + 1 if names is None else len(names)
 
 
 def read_images(
@@ -105,23 +110,6 @@ def read_images(
                 images[place] = picture
             progress(places.stop, len(source))
     return images
-
-
-def _labels(source: ImageSource) -> Tensor:
-    labels = labels_of(source)
-    missing = sum(label is None for label in labels)
-    if missing:
-        raise InputError(
-            f"{missing:,} of {len(labels):,} pictures have no label: training needs one for each"
-        )
-    known = torch.tensor(labels, dtype=torch.int64)
-    if len(known) == 0 or bool((known == known[0]).all()):
-        raise InputError(f"all {len(known):,} pictures have one label: a classifier tells at least two apart")
-    return known
-
-
-def _classes(labels: Tensor, names: tuple[str, ...] | None) -> int:
-    return int(labels.max()) + 1 if names is None else len(names)
 
 
 def _bytes(source: ImageSource, place: int, pixels: Pixels) -> Tensor:

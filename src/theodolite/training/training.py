@@ -29,7 +29,7 @@ from ..models.trained import FORMAT, TrainedAs
 from ..models.weights import weights_digest
 from .classifier import Classifier
 from .learning import SAVE_SECONDS, Learning, Watch
-from .pictures import LabelledPictures, classes_of, pixels_of, read_pictures
+from .pictures import LabelledPictures, classes_of, labels_in, pixels_of, prepared, read_images
 from .seeds import seed_at
 from .settings import TrainingSettings
 from .state import require_same_plan, weights_of
@@ -88,12 +88,14 @@ def train_classifier(
     """
     settings, watching = settings or TrainingSettings(), watching or Watching()
     folder, place = Path(output), torch.device(device)
-    loaded = _begun(model, classes_of(source), settings.seed, weights)
-    classifier = Classifier(loaded, place, classes=classes_of(source), layer=layer)
-    watching.say(f"reading {len(source):,} pictures")
-    pictures = read_pictures(source, pixels_of(loaded), progress=watching.reading)
+    labels = labels_in(source)
+    classes = classes_of(labels, source.class_names)
+    loaded = _begun(model, classes, settings.seed, weights)
+    classifier = Classifier(loaded, place, classes=classes, layer=layer)
     if settings.contrastive:
         classifier.require_bias()
+    images = read_images(source, pixels_of(loaded), progress=watching.reading)
+    pictures = LabelledPictures(images, labels, pixels_of(loaded), source.class_names)
     plan = _plan(loaded, classifier, pictures, settings)
     again = (folder / WEIGHTS).is_file()
     if again:
@@ -121,14 +123,14 @@ def accuracy_on(trained: TrainedClassifier, source: ImageSource, device: torch.d
             f"the classes of the pictures are {', '.join(source.class_names)}, but those of the training are "
             f"{', '.join(known)}: a label would mean another class"
         )
-    pictures = read_pictures(source, pixels_of(trained.loaded))
+    labels, pixels = labels_in(source), pixels_of(trained.loaded)
     place, model = torch.device(device), trained.loaded.model.to(device)
     capture = Capture(model, layer=trained.loaded.layer)
-    right = 0
-    for rows in torch.split(torch.arange(len(pictures)), _BATCH):
-        _, logits = capture(pictures.prepared(pictures.images[rows], place))
-        right += int((logits.argmax(dim=1).cpu() == pictures.labels[rows]).sum())
-    return right / len(pictures)
+    parts = [
+        capture(prepared(images, pixels, place))[1].cpu()
+        for images in torch.split(read_images(source, pixels), _BATCH)
+    ]
+    return _share(torch.cat(parts), labels)
 
 
 def _begun(spec: str, classes: int, seed: int, weights: str | Path | None) -> LoadedModel:
