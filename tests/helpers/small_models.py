@@ -103,3 +103,34 @@ class TinyConv(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.fc(self.block(self.stem(images)).mean(dim=(2, 3)))
         return logits
+
+
+class Dropping(TinyConv):
+    """The same with dropout before the head: what it draws in training is part of what it learns."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps = self.block(self.stem(images)).mean(dim=(2, 3))
+        logits: Tensor = self.fc(nn.functional.dropout(maps, 0.2, self.training))
+        return logits
+
+
+class NoBias(TinyConv):
+    """The same with a head that has no bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(10, 3, bias=False)
+
+
+class Sharing(nn.Module):
+    """8×8 grey images twice through one layer's weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(64, 64), nn.Linear(64, 64)
+        self.second.weight = self.first.weight
+        self.head = nn.Linear(64, 3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.head(torch.tanh(self.second(torch.tanh(self.first(images.flatten(1))))))
+        return logits

@@ -63,8 +63,12 @@ _KNOWN = (
         "cifar10",
         "CIFAR-10",
         {
-            "train": Split(50_000, ("cifar10/data_batch_*", "cifar-10-batches-py/data_batch_*")),
-            "test": Split(10_000, ("cifar10/test_batch", "cifar-10-batches-py/test_batch")),
+            "train": Split(
+                50_000, ("cifar10/data_batch_*", "cifar-10-batches-py/data_batch_*", "cifar10/train.npz")
+            ),
+            "test": Split(
+                10_000, ("cifar10/test_batch", "cifar-10-batches-py/test_batch", "cifar10/test.npz")
+            ),
         },
         "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz, unpacked",
     ),

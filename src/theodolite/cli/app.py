@@ -31,11 +31,12 @@ from .probe import probe
 from .reproduce import reproduce
 from .score import score
 from .serve import serve
+from .train import train
 from .tune import tune
 
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
 COMMANDS = (
-    *(detectors, demo, models, extract, probe),
+    *(detectors, demo, models, train, extract, probe),
     *(collect, fit, combine, score, explain, export, serve, monitor, inspect),
     *(data, tune, bench, leaderboard, reproduce),
 )

@@ -26,6 +26,10 @@ class FittingWarning(TheodoliteWarning):
     """What a score was fitted on cannot teach it what it has to learn."""
 
 
+class TrainingWarning(TheodoliteWarning):
+    """A network has been trained and has learnt next to nothing."""
+
+
 class InputError(TheodoliteError, ValueError):
     """An argument cannot be used: the message names it, what it was and what was expected."""
 

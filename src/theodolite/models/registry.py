@@ -22,6 +22,7 @@ from .loaded import LoadedModel as LoadedModel
 from .loaded import Preprocess as Preprocess
 from .preprocess import Pixels
 from .preprocess_options import PREPROCESS_OPTIONS, changed, tidy, whole
+from .trained import as_trained
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,13 @@ def load_model(
     asked = {key: merged[key] for key in PREPROCESS_OPTIONS if key in merged and key not in known.options}
     loaded = _prepared_as(known.load(request), asked, request.spec)
     loaded.model.eval()
-    return loaded
+    return loaded if path is None else as_trained(loaded, path)
+
+
+def takes_option(spec: str, option: str) -> bool:
+    """Whether the source of a spec understands an option, and the spec does not have it already."""
+    known, _, given = _parse(spec)
+    return option in known.options and option not in given
 
 
 def _prepared_as(loaded: LoadedModel, options: dict[str, str], spec: str) -> LoadedModel:

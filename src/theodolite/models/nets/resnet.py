@@ -1,11 +1,18 @@
-"""ResNet-18 and ResNet-50 with the ImageNet or the CIFAR stem, named as the public checkpoints name them."""
+"""ResNets with the ImageNet or the CIFAR stem, named as the public checkpoints name them.
+
+Those of 6n + 2 layers are the CIFAR networks of He et al. (2016), section 4.2: three stages of n blocks with
+16, 32 and 64 channels. Where a shortcut changes its width it is a 1×1 convolution, as in all others here.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from ...core.errors import InputError
+
 _STAGES = (64, 128, 256, 512)
+_SMALL_STAGES = (16, 32, 64)
 
 
 class BasicBlock(nn.Module):
@@ -44,22 +51,29 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Stem, four stages, global mean, linear head `fc`."""
+    """Stem, a stage a width, global mean, linear head `fc`."""
 
     def __init__(
-        self, block: type[BasicBlock | Bottleneck], depths: tuple[int, ...], classes: int, *, cifar_stem: bool
+        self,
+        block: type[BasicBlock | Bottleneck],
+        depths: tuple[int, ...],
+        classes: int,
+        *,
+        cifar_stem: bool,
+        widths: tuple[int, ...] = _STAGES,
+        image_channels: int = 3,
     ) -> None:
         super().__init__()
-        channels = _STAGES[0]
+        channels = widths[0]
         self.maxpool: nn.Module
         if cifar_stem:
-            self.conv1, self.maxpool = _conv(3, channels, 3), nn.Identity()
+            self.conv1, self.maxpool = _conv(image_channels, channels, 3), nn.Identity()
         else:
-            self.conv1 = nn.Conv2d(3, channels, 7, stride=2, padding=3, bias=False)
+            self.conv1 = nn.Conv2d(image_channels, channels, 7, stride=2, padding=3, bias=False)
             self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
         self.bn1 = nn.BatchNorm2d(channels)
         self.stages = []
-        for number, (width, depth) in enumerate(zip(_STAGES, depths, strict=True), start=1):
+        for number, (width, depth) in enumerate(zip(widths, depths, strict=True), start=1):
             blocks: list[nn.Module] = []
             for index in range(depth):
                 stride = 2 if number > 1 and index == 0 else 1
@@ -77,14 +91,29 @@ class ResNet(nn.Module):
         return logits
 
 
-def resnet18(classes: int, *, cifar_stem: bool = False) -> ResNet:
+def resnet18(classes: int, *, cifar_stem: bool = False, image_channels: int = 3) -> ResNet:
     """BasicBlock, two a stage; features of width 512."""
-    return ResNet(BasicBlock, (2, 2, 2, 2), classes, cifar_stem=cifar_stem)
+    return ResNet(BasicBlock, (2, 2, 2, 2), classes, cifar_stem=cifar_stem, image_channels=image_channels)
 
 
-def resnet50(classes: int, *, cifar_stem: bool = False) -> ResNet:
+def resnet50(classes: int, *, cifar_stem: bool = False, image_channels: int = 3) -> ResNet:
     """Bottleneck, 3-4-6-3; features of width 2048."""
-    return ResNet(Bottleneck, (3, 4, 6, 3), classes, cifar_stem=cifar_stem)
+    return ResNet(Bottleneck, (3, 4, 6, 3), classes, cifar_stem=cifar_stem, image_channels=image_channels)
+
+
+def cifar_resnet(layers: int, classes: int, *, image_channels: int = 3) -> ResNet:
+    """BasicBlock, (layers − 2) / 6 a stage, three narrow stages; features of width 64."""
+    blocks, rest = divmod(layers - 2, 6)
+    if rest or blocks < 1:
+        raise InputError(f"a CIFAR ResNet has 6n + 2 layers (20, 32, 44, 56, …), got {layers}")
+    return ResNet(
+        BasicBlock,
+        (blocks,) * 3,
+        classes,
+        cifar_stem=True,
+        widths=_SMALL_STAGES,
+        image_channels=image_channels,
+    )
 
 
 def _conv(channels: int, width: int, size: int, stride: int = 1) -> nn.Conv2d:

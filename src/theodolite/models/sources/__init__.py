@@ -3,6 +3,17 @@
 The library behind a source is imported when a model is loaded.
 """
 
-from . import hf_text, lite, oe, openclip, python, scl, timm, torchvision, transformers
+from . import hf_text, lite, net, oe, openclip, python, scl, timm, torchvision, transformers
 
-__all__ = ["hf_text", "lite", "oe", "openclip", "python", "scl", "timm", "torchvision", "transformers"]
+__all__ = [
+    "hf_text",
+    "lite",
+    "net",
+    "oe",
+    "openclip",
+    "python",
+    "scl",
+    "timm",
+    "torchvision",
+    "transformers",
+]

@@ -5,7 +5,7 @@ Importing this package enters them all in the registry, in the order they are li
 
 from ._registry import Context, Experiment, Need, Produced, experiment, experiments
 
-from . import advice, angles, class_alarms, class_count, confirmation, false_alarms, upstream  # isort: skip
+from . import advice, angles, class_alarms, class_count, confirmation, contrastive, false_alarms, upstream  # isort: skip
 from . import feature_folders, literature, merging, mnist, mnist_recipe, monitor, recommendation  # isort: skip
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "class_alarms",
     "class_count",
     "confirmation",
+    "contrastive",
     "experiment",
     "experiments",
     "false_alarms",
