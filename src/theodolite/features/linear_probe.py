@@ -83,12 +83,14 @@ def train_probe(
     return Head.from_linear(layer.cpu())
 
 
-def save_probe(head: Head, path: str | Path) -> None:
+def save_probe(head: Head, path: str | Path, *, model: str | None = None) -> None:
     """Write a head as a file for ``?linear=`` of a model, or for ``head.safetensors`` of a feature folder.
 
-    A cosine head stays one.
+    A cosine head stays one. ``model`` is the one whose features it is for, where that is known.
     """
     said: dict[str, JsonValue] = {"format": FORMAT}
+    if model is not None:
+        said["model"] = model
     if head.unit_features:
         said[UNIT_FEATURES] = True
     write_tensors(Path(path), {"weight": head.weight, "bias": head.bias}, said)

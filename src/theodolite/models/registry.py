@@ -20,6 +20,7 @@ from .checkpoint import load_weights
 from .identity import renamed
 from .preprocess import Pixels
 from .preprocess_options import PREPROCESS_OPTIONS, changed, tidy, whole
+from .prompts import TextEncoder
 from .weights import weights_digest
 
 Preprocess: TypeAlias = Callable[[Image.Image], Tensor]
@@ -115,6 +116,7 @@ class Request:
 
 
 Loader: TypeAlias = Callable[[Request], LoadedModel]
+TextLoader: TypeAlias = Callable[[Request], TextEncoder]
 
 
 def _cannot_tell(_: str) -> bool:
@@ -123,24 +125,32 @@ def _cannot_tell(_: str) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """One source of models: its prefix, its loader, the options it understands, and what it has here."""
+    """One source of models: its prefix, its loader, the options it understands, and what it has here.
+
+    ``text`` loads the text half of a model of pictures and texts, for sources that have such models.
+    """
 
     prefix: str
     load: Loader
     options: tuple[str, ...]
     present: Callable[[str], bool]
+    text: TextLoader | None = None
 
 
 _sources: dict[str, Source] = {}
 
 
 def source(
-    prefix: str, *, options: tuple[str, ...] = (), present: Callable[[str], bool] = _cannot_tell
+    prefix: str,
+    *,
+    options: tuple[str, ...] = (),
+    present: Callable[[str], bool] = _cannot_tell,
+    text: TextLoader | None = None,
 ) -> Callable[[Loader], Loader]:
     """Function decorator: enter a loader under the prefix of its specs.
 
     ``present(name)`` says whether the weights of a model are on this machine, and fetches nothing to find
-    out; a source without it has none that it knows of.
+    out; a source without it has none that it knows of. ``text`` loads the text half of its models.
     """
 
     def enter(load: Loader) -> Loader:
@@ -149,7 +159,7 @@ def source(
             raise InputError(
                 f"the source {prefix!r} is taken by {known.load.__module__}: choose another prefix"
             )
-        _sources[prefix] = Source(prefix, load, options, present)
+        _sources[prefix] = Source(prefix, load, options, present, text)
         return load
 
     return enter
@@ -168,6 +178,19 @@ def load_model(
     ``weights`` is a checkpoint of your own in place of the source's; ``pretrained=False`` leaves the weights
     random. ``options`` are the same as ``?option=value`` at the end of the spec.
     """
+    known, request = request_for(spec, weights, pretrained=pretrained, **options)
+    merged = request.options
+    # What a source declares itself, it also does itself.
+    asked = {key: merged[key] for key in PREPROCESS_OPTIONS if key in merged and key not in known.options}
+    loaded = _prepared_as(known.load(request), asked, request.spec)
+    loaded.model.eval()
+    return loaded
+
+
+def request_for(
+    spec: str, weights: str | Path | None = None, *, pretrained: bool = True, **options: object
+) -> tuple[Source, Request]:
+    """The source that a spec names, and what is asked of it; options that it does not take are refused."""
     known, name, given = _parse(spec)
     prefix = known.prefix
     merged = given | {key: tidy(key, _text(value)) for key, value in options.items() if value is not None}
@@ -176,12 +199,7 @@ def load_model(
     if unknown:
         raise InputError(f"{prefix} models take no option {unknown[0]!r}; options: {', '.join(takes)}")
     path = None if weights is None else Path(weights)
-    request = Request(write_spec(prefix, name, merged), name, pretrained, path, merged)
-    # What a source declares itself, it also does itself.
-    asked = {key: merged[key] for key in PREPROCESS_OPTIONS if key in merged and key not in known.options}
-    loaded = _prepared_as(known.load(request), asked, request.spec)
-    loaded.model.eval()
-    return loaded
+    return known, Request(write_spec(prefix, name, merged), name, pretrained, path, merged)
 
 
 def _prepared_as(loaded: LoadedModel, options: dict[str, str], spec: str) -> LoadedModel:
