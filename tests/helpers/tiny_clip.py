@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -15,7 +16,7 @@ from theodolite.core.compat import import_torchvision
 
 WIDTH, SIZE = 16, 32
 WORDS = ("a photo of a cat dog sea lion zebra . art the nice red green tulip harp",) * 4
-_OPEN_CLIP = {
+_OPEN_CLIP: dict[str, dict[str, Any]] = {
     "model_cfg": {
         "embed_dim": WIDTH,
         "vision_cfg": {"image_size": SIZE, "layers": 1, "width": 64, "patch_size": 16, "head_width": 32},
@@ -33,6 +34,23 @@ def open_clip_folder(folder: Path) -> Path:
 
     folder.mkdir(parents=True)
     (folder / "open_clip_config.json").write_text(json.dumps(_OPEN_CLIP))
+    torch.manual_seed(0)
+    clip = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
+    weights = {key: value.clone() for key, value in clip.state_dict().items()}
+    save_file(weights, folder / "open_clip_model.safetensors")
+    return folder
+
+
+def open_clip_with_pieces(folder: Path) -> Path:
+    """The same with a tokenizer of transformers in its folder, as open_clip has its SigLIPs."""
+    import_torchvision()
+    import open_clip
+
+    folder.mkdir(parents=True)
+    text = {"context_length": 32, "vocab_size": 80, "width": 32, "heads": 2, "layers": 1}
+    said = {**_OPEN_CLIP["model_cfg"], "text_cfg": {**text, "hf_tokenizer_name": "pieces"}}
+    (folder / "open_clip_config.json").write_text(json.dumps({**_OPEN_CLIP, "model_cfg": said}))
+    _pieces().save_pretrained(folder)
     torch.manual_seed(0)
     clip = open_clip.create_model(f"local-dir:{folder}", load_weights=False)
     weights = {key: value.clone() for key, value in clip.state_dict().items()}
@@ -73,8 +91,25 @@ def clip_folder(folder: Path) -> Path:
 def siglip_folder(folder: Path) -> Path:
     """A SigLIP of transformers: pieces of words, padded to the full length."""
     import_torchvision()
+    from transformers import SiglipConfig, SiglipImageProcessor, SiglipModel
+
+    config = SiglipConfig(
+        text_config={**_TOWER, "vocab_size": 80, "max_position_embeddings": 32, "projection_size": 32},
+        vision_config={**_TOWER, "image_size": SIZE, "patch_size": 16},
+    )
+    config.text_config.bos_token_id, config.text_config.eos_token_id = 2, 1
+    folder.mkdir(parents=True)
+    _pieces().save_pretrained(folder)
+    torch.manual_seed(0)
+    SiglipModel(config).save_pretrained(folder)
+    SiglipImageProcessor(size={"height": SIZE, "width": SIZE}).save_pretrained(folder)
+    return folder
+
+
+def _pieces() -> Any:
+    """A tokenizer of pieces of words, learnt from a line."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast, SiglipConfig, SiglipImageProcessor, SiglipModel
+    from transformers import PreTrainedTokenizerFast
 
     pieces = Tokenizer(models.Unigram())
     pieces.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -84,17 +119,6 @@ def siglip_folder(folder: Path) -> Path:
     )
     pieces.train_from_iterator(WORDS, trainer)
     pieces.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    tokenizer = PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(
         tokenizer_object=pieces, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
     )
-    config = SiglipConfig(
-        text_config={**_TOWER, "vocab_size": 80, "max_position_embeddings": 32, "projection_size": 32},
-        vision_config={**_TOWER, "image_size": SIZE, "patch_size": 16},
-    )
-    config.text_config.bos_token_id, config.text_config.eos_token_id = 2, 1
-    folder.mkdir(parents=True)
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    SiglipModel(config).save_pretrained(folder)
-    SiglipImageProcessor(size={"height": SIZE, "width": SIZE}).save_pretrained(folder)
-    return folder

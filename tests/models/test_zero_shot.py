@@ -27,7 +27,7 @@ from theodolite.features.linear_probe import save_probe
 from theodolite.features.word_files import embed_words, read_words, require_words_of
 from theodolite.models import load_model
 from theodolite.models.texts import load_text, spec_with
-from tiny_clip import SIZE, clip_folder, open_clip_folder, siglip_folder
+from tiny_clip import SIZE, clip_folder, open_clip_folder, open_clip_with_pieces, siglip_folder
 from word_oracles import neglabel, zero_shot_ora
 
 import_torchvision()
@@ -311,6 +311,18 @@ def test_prompts_are_checked(made: Made, tmp_path: Path) -> None:
         load_model(made.spec, classes="cat,dog", templates="a {}")
     with pytest.raises(InputError, match="give one of both"):
         load_model(made.spec, classes="cat,dog", templates=file, prompt="a {}")
+
+
+def test_open_clip_with_a_tokenizer_of_transformers(tmp_path: Path) -> None:
+    folder = open_clip_with_pieces(tmp_path / "model")
+    _, _, embed = by_hand("openclip", folder)
+    head = load_model(f"openclip:{folder}?classes=cat,sea lion").model.get_submodule("head")
+    assert isinstance(head, th.Head)
+    with torch.no_grad():
+        rows = embed(["a photo of a cat.", "a photo of a sea lion."]).double().numpy()
+    np.testing.assert_allclose(head.weight.double().numpy(), oracles.unit(rows), atol=2e-6)
+    with pytest.raises(InputError, match=r"has \d+ tokens, and the model reads 32"):
+        load_model(f"openclip:{folder}", classes=f"dog,{'cat ' * 40}")
 
 
 def test_options_that_speak_of_texts(tmp_path: Path) -> None:
