@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers and editors; a test holds it to the names
     from .features import RayEngine as RayEngine
     from .features import Running as Running
     from .features import extract as extract
+    from .features import solve_probe as solve_probe
     from .features import train_probe as train_probe
     from .guard import BatchGuard as BatchGuard
     from .guard import Calibration as Calibration
@@ -109,6 +110,7 @@ _HOMES = {
         "RayEngine",
         "Running",
         "extract",
+        "solve_probe",
         "train_probe",
     ),
     "guard": (

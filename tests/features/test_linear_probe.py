@@ -9,14 +9,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner
 
 from command_server import run
 from synthetic import Problem, make_problem
 from theodolite import Head
-from theodolite.core.errors import InputError
+from theodolite.cli.app import app
+from theodolite.core.errors import InputError, TheodoliteWarning
 from theodolite.evaluation import head_accuracy
-from theodolite.features import linear_probe
+from theodolite.features import probe_data
+from theodolite.features.head_files import read_head
 from theodolite.features.linear_probe import save_probe, train_probe
+from theodolite.features.logistic_probe import solve_probe
 from theodolite.features.manifest import Recipe, listing_digest
 from theodolite.features.store import FeatureStore
 from theodolite.features.writer import Rows, StoreWriter
@@ -119,7 +123,7 @@ def test_a_store_is_read_in_blocks_of_shards(store: Path, monkeypatch: pytest.Mo
     features = FeatureStore(store)
     assert features.shards > 2
     together = train_probe(features, epochs=40, learning_rate=0.05)
-    monkeypatch.setattr(linear_probe, "_BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(probe_data, "_BLOCK_ENTRIES", 1)
     apart = train_probe(features, epochs=40, learning_rate=0.05)
     for head in (together, apart):
         assert (head_accuracy(head, features) or 0) > 0.98
@@ -168,3 +172,91 @@ def test_a_saved_probe_is_read_as_the_linear_head_of_a_model(tmp_path: Path) -> 
     read = linear_weights(tmp_path / "probe.safetensors")
     assert torch.equal(read["weight"], head.weight)
     assert torch.equal(read["bias"], head.bias)
+
+
+# ---------------------------------------------------------------------- the optimum
+
+
+def theirs(problem: Problem, rows: torch.Tensor, penalty: float) -> Head:
+    """scikit-learn's answer, solved further than it does by itself."""
+    model = LogisticRegression(C=1 / penalty, max_iter=20_000, tol=1e-9)
+    model.fit(rows.double().numpy(), problem.labels.numpy())
+    return Head(torch.tensor(model.coef_), torch.tensor(model.intercept_))
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("penalty", [0.01, 1.0, 30.0])
+def test_lbfgs_is_scikit_learns_logistic_regression(unit: bool, penalty: float) -> None:
+    problem = overlapping()
+    seen = problem.train / problem.train.norm(dim=1, keepdim=True) if unit else problem.train
+    head = solve_probe(problem.train, problem.labels, penalty=penalty, unit_features=unit)
+    best = theirs(problem, seen, penalty)
+    assert head.unit_features == unit
+    torch.testing.assert_close(head.weight, best.weight.float(), rtol=1e-3, atol=1e-3)
+    answers = head(problem.train).argmax(1)
+    assert torch.equal(answers, best(seen.double()).argmax(1))
+    assert 0.2 < float((answers == problem.labels).double().mean()) < 1
+
+
+def test_lbfgs_streams_from_a_store_and_needs_no_seed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = FeatureStore(store)
+    rows = torch.cat([features.shard(index).features for index in range(features.shards)]).float()
+    labels = torch.cat([features.shard(index).labels for index in range(features.shards)]).long()
+    held: list[int] = []
+    reading = FeatureStore.shard
+
+    def counted(self: FeatureStore, index: int) -> object:
+        held.append(index)
+        return reading(self, index)
+
+    monkeypatch.setattr(probe_data, "_BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(FeatureStore, "shard", counted)
+    told: list[tuple[int, float, float]] = []
+    streamed = solve_probe(features, penalty=1.0, progress=lambda *said: told.append(said))
+    # One shard after the other, in every pass; the first look was for the highest label.
+    assert held == list(range(features.shards)) * (1 + len(told))
+    whole = solve_probe(rows, labels, penalty=1.0)
+    torch.testing.assert_close(streamed.weight, whole.weight, rtol=1e-4, atol=1e-5)
+    best = LogisticRegression(C=1.0, max_iter=20_000, tol=1e-9).fit(rows.double().numpy(), labels.numpy())
+    assert np.array_equal(streamed(rows).argmax(1).numpy(), best.predict(rows.double().numpy()))
+    assert told[-1][1] < told[0][1] == pytest.approx(np.log(3))
+
+
+def test_lbfgs_says_where_it_is_not_done() -> None:
+    problem = overlapping()
+    with pytest.warns(TheodoliteWarning, match="not solved after 4 passes over the data"):
+        solve_probe(problem.train, problem.labels, passes=3)
+    for bad in ({"penalty": -1.0}, {"passes": 0}, {"penalty": float("nan")}):
+        with pytest.raises(InputError, match="penalty must be 0 or above and passes at least 1"):
+            solve_probe(problem.train, problem.labels, **bad)  # type: ignore[arg-type]
+
+
+def test_adam_on_unit_features_is_adam_on_rows_divided_by_their_norm() -> None:
+    problem = overlapping()
+    seen = problem.train / problem.train.norm(dim=1, keepdim=True)
+    head = train_probe(7 * problem.train, problem.labels, unit_features=True, epochs=3)
+    plain = train_probe(seen, problem.labels, epochs=3)
+    assert head.unit_features
+    assert not plain.unit_features
+    torch.testing.assert_close(head.weight, plain.weight, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(head(problem.train), plain(seen), rtol=1e-4, atol=1e-5)
+
+
+def test_the_command_solves_and_keeps_optimisers_apart(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "probe.safetensors"
+
+    def probe(*words: str) -> None:
+        done = CliRunner().invoke(app, ["probe", str(store), "-o", str(out), *words])
+        if done.exception is not None:
+            raise done.exception
+
+    probe("--optimiser", "lbfgs", "--unit-features", "--penalty", "0.1")
+    read, wanted = read_head(out), solve_probe(FeatureStore(store), unit_features=True, penalty=0.1)
+    assert read.unit_features
+    torch.testing.assert_close(read.weight, wanted.weight, rtol=1e-4, atol=1e-4)
+    with pytest.raises(InputError, match="--epochs is of --optimiser adam, and lbfgs has no use for it"):
+        probe("--optimiser", "lbfgs", "--epochs", "3")
+    with pytest.raises(InputError, match="--penalty is of --optimiser lbfgs, and adam has no use for it"):
+        probe("--penalty", "3")
+    with pytest.raises(InputError, match="--optimiser must be adam or lbfgs, got 'sgd'"):
+        probe("--optimiser", "sgd")

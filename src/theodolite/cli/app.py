@@ -19,6 +19,7 @@ from .combine import combine
 from .data import data
 from .demo import demo
 from .detectors import detectors
+from .embed import embed
 from .explain import explain
 from .export import export
 from .extract import extract
@@ -36,7 +37,7 @@ from .tune import tune
 
 # In the order of `--help`: what there is, from a model and pictures to verdicts, then the benchmarks.
 COMMANDS = (
-    *(detectors, demo, models, train, extract, probe),
+    *(detectors, demo, models, train, extract, probe, embed),
     *(collect, fit, combine, score, explain, export, serve, monitor, inspect),
     *(data, tune, bench, leaderboard, reproduce),
 )

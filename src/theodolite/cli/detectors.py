@@ -22,10 +22,12 @@ def detectors_table() -> Table:
     table.add_column("formula")
     table.add_column("needs")
     table.add_column("paper")
-    for name in [*list_detectors(), *list_detectors(of_layers=True)]:
+    others = [*list_detectors(of_layers=True), *list_detectors(of_words=True)]
+    for name in [*list_detectors(), *others]:
         record = detector_record(name)
         needs = ", ".join(record.detector().needs.names()) or "head only"
         needs = "several layers" if record.detector.of_layers else needs
+        needs = "class names, and words that are none" if record.detector.of_words else needs
         shown = Text(f"{name}\n(recommended)" if name == RECOMMENDED else name)
         paper = Text(clean(f"{record.paper} ({record.year})"))
         table.add_row(shown, Text(clean(record.formula)), needs, paper)

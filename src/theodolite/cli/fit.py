@@ -35,6 +35,18 @@ def fit(
     model: Annotated[
         str | None, typer.Option("--model", help="What model; a feature store knows its own.")
     ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option("--classes", help="Class names for CLIP or SigLIP: a file with one a line, or commas."),
+    ] = None,
+    templates: Annotated[
+        str | None,
+        typer.Option("--templates", help="Prompts to average over: a file with one a line, {class} in each."),
+    ] = None,
+    negatives: Annotated[
+        str | None,
+        typer.Option("--negatives", help="Words that are no classes, one a line, for NegLabel."),
+    ] = None,
     weights: options.Weights = None,
     layer: options.Layers = None,
     kind: options.Kind = None,
@@ -98,13 +110,14 @@ def fit(
     from ..features import ExtractionSettings, Running
     from ..guard import fit_guard, fit_parts
     from ..guard.calibration import FALSE_ALARM_RATE
-    from ..guard.choice import choose_detector
     from ..guard.guard import CALIBRATION_SHARE
+    from ..guard.negatives import choose_for_words
     from ..models.class_names import read_names
     from ._progress import extracting
 
     console = screen()
     require_place(output)
+    model = _zero_shot(model, classes, templates)
     if class_minimum is not None and not per_class:
         raise InputError("--class-minimum is of --per-class: add it, or leave both out")
     running = Running(
@@ -134,6 +147,7 @@ def fit(
             "--data": data,
             "--head": head,
             "--calibration-share": calibration_share,
+            "--negatives": negatives,
         }
         if calibration_data is None:
             decided |= {"--model": model, "--weights": weights, "--layer": layer, "--limit": limit}
@@ -141,7 +155,8 @@ def fit(
         _require_only_parts(decided)
     elif incomplete:
         raise InputError("--incomplete is for parts of `theodolite collect`: leave it out")
-    chosen = None if parts and detector is None and shaping is None else choose_detector(detector, shaping)
+    as_collected = parts and detector is None and shaping is None
+    chosen = None if as_collected else choose_for_words(detector, negatives, shaping)
     with extracting(console) as progress:
         if parts:
             fitted = fit_parts(
@@ -172,12 +187,33 @@ def fit(
                 settings=settings,
                 progress=progress,
                 head=head,
+                negatives=negatives,
                 per_class=by_class,
                 force=force,
                 accept_code_change=accept_code_change,
             )
     fitted.guard.save(output)
     say_fitted(fitted, output, console)
+
+
+def _zero_shot(model: str | None, classes: str | None, templates: str | None) -> str | None:
+    """The model with the names and the prompts that make a classifier of it.
+
+    Files are named in full: the guard finds its model's from wherever it is used.
+    """
+    from ..models.class_names import file_named
+    from ..models.texts import spec_with
+
+    def in_full(value: str | None) -> str | None:
+        file = None if value is None else file_named(value)
+        return value if file is None else str(file.resolve())
+
+    if model is not None:
+        return spec_with(model, classes=in_full(classes), templates=in_full(templates))
+    if classes is not None or templates is not None:
+        option = "--classes" if classes is not None else "--templates"
+        raise InputError(f"{option} is for a model of pictures and texts: name it with --model openclip:…")
+    return None
 
 
 def _require_only_parts(decided: Mapping[str, object]) -> None:

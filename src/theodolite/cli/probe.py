@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..core.errors import InputError
 from . import _options as options
 from ._console import say, screen
+
+OPTIMISERS = ("adam", "lbfgs")
 
 
 def probe(
@@ -20,46 +24,83 @@ def probe(
     classes: Annotated[
         int | None, typer.Option("--classes", min=2, help="How many (default: the highest label plus one).")
     ] = None,
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 30,
+    optimiser: Annotated[
+        str,
+        typer.Option("--optimiser", help="adam, as in the paper, or lbfgs: the optimum, without settings."),
+    ] = "adam",
+    unit_features: Annotated[
+        bool,
+        typer.Option("--unit-features", help="Divide features by their norm first (default: as they are)."),
+    ] = False,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", min=1, help="Of adam: passes over the data (default 30).")
+    ] = None,
     learning_rate: Annotated[
-        float, typer.Option("--learning-rate", help="Of Adam; halved after each third.")
-    ] = 1e-4,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows a step.")] = 512,
-    seed: options.Seed = 0,
+        float | None,
+        typer.Option("--learning-rate", help="Of adam; halved after each third (default 1e-4)."),
+    ] = None,
+    rows: Annotated[int | None, typer.Option("--rows", min=1, help="Of adam: rows a step (512).")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Of adam: of its chances (default 0).")
+    ] = None,
+    penalty: Annotated[
+        float | None,
+        typer.Option("--penalty", min=0, help="Of lbfgs: on the squared weights, 1/C of scikit-learn (1)."),
+    ] = None,
+    passes: Annotated[
+        int | None, typer.Option("--passes", min=1, help="Of lbfgs: at most so many over the data (1000).")
+    ] = None,
     device: options.Device = "auto",
 ) -> None:
     """Train a linear probe on stored features: a head for CLIP's image tower, or for any encoder."""
     from ..evaluation import head_accuracy
     from ..features.device import choose_device
-    from ..features.linear_probe import save_probe, train_probe
+    from ..features.linear_probe import BATCH_SIZE, EPOCHS, LEARNING_RATE, save_probe, train_probe
+    from ..features.logistic_probe import PASSES, PENALTY, solve_probe
     from ..features.store import FeatureStore
     from ..features.store_checks import require_same_classes, require_same_model
     from ._progress import progress_bar
 
     console = screen()
+    of_adam: dict[str, float | None] = {"--epochs": epochs, "--learning-rate": learning_rate}
+    of_adam |= {"--rows": rows, "--seed": seed}
+    _require_of(optimiser, {"adam": of_adam, "lbfgs": {"--penalty": penalty, "--passes": passes}})
     source = FeatureStore(store)
     judged = None if test is None else FeatureStore(test)
     if judged is not None:
         require_same_model(source, judged)
         require_same_classes(source, judged)
-    last = 0.0
-    with progress_bar(console, f"probe on {source.path.name}", unit="epochs") as show:
+    last, at_most = 0.0, (passes or PASSES) if optimiser == "lbfgs" else (epochs or EPOCHS)
+    unit = "epochs" if optimiser == "adam" else "passes"
+    with progress_bar(console, f"probe on {source.path.name}", unit=unit) as show:
 
-        def told(epoch: int, _loss: float, accuracy: float) -> None:
+        def told(done: int, _loss: float, accuracy: float) -> None:
             nonlocal last
             last = accuracy
-            show(epoch, epochs)
+            show(done, at_most)
 
-        head = train_probe(
-            source,
-            classes=classes,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            batch_size=rows,
-            seed=seed,
-            device=choose_device(device),
-            progress=told,
-        )
+        if optimiser == "lbfgs":
+            head = solve_probe(
+                source,
+                classes=classes,
+                penalty=PENALTY if penalty is None else penalty,
+                passes=at_most,
+                unit_features=unit_features,
+                device=choose_device(device),
+                progress=told,
+            )
+        else:
+            head = train_probe(
+                source,
+                classes=classes,
+                epochs=at_most,
+                learning_rate=LEARNING_RATE if learning_rate is None else learning_rate,
+                batch_size=rows or BATCH_SIZE,
+                seed=seed or 0,
+                unit_features=unit_features,
+                device=choose_device(device),
+                progress=told,
+            )
     save_probe(head, output)
     found = f"{100 * last:.1f} % of {len(source):,} training samples right"
     if judged is not None:
@@ -68,3 +109,13 @@ def probe(
     say(
         console, f"linear probe of {head.classes} classes on {head.width} features: {found}. Head in {output}"
     )
+
+
+def _require_of(optimiser: str, asked: Mapping[str, Mapping[str, float | None]]) -> None:
+    """Refuse an optimiser that there is not, and settings of another one."""
+    if optimiser not in OPTIMISERS:
+        raise InputError(f"--optimiser must be {' or '.join(OPTIMISERS)}, got {optimiser!r}")
+    for name, options_of in asked.items():
+        for option, value in options_of.items():
+            if value is not None and name != optimiser:
+                raise InputError(f"{option} is of --optimiser {name}, and {optimiser} has no use for it")

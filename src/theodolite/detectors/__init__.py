@@ -28,6 +28,7 @@ from .mds import MDS
 from .msp import MSP
 from .nci import NCI
 from .neco import NECO
+from .neglabel import NegLabel
 from .nnguide import NNGuide
 from .odin import ODIN
 from .openmax import OpenMax
@@ -77,6 +78,7 @@ __all__ = [
     "MaxLogit",
     "MultiLayer",
     "NNGuide",
+    "NegLabel",
     "OnFeatures",
     "OpenMax",
     "PCos",

@@ -50,6 +50,7 @@ class Detector(CheckedOptions, Tiled):
     reads_head: ClassVar[bool] = False  # looks at the rows of a head, though not at logits
     unit: ClassVar[bool] = False  # look at features divided by their norm
     of_layers: ClassVar[bool] = False  # takes rows of several layers (`MultiLayer`)
+    of_words: ClassVar[bool] = False  # takes words beside the names of the classes (`NegLabel`)
     observes: tuple[str, ...] = ()  # what the numbers that `observe` gives are called
     bank_seed: int = 0
     exact_directions: bool = False  # what was learnt from unit features needs more than float32's digits

@@ -75,15 +75,17 @@ def register(
     return enter
 
 
-def list_detectors(pattern: str = "*", *, of_layers: bool = False) -> list[str]:
+def list_detectors(pattern: str = "*", *, of_layers: bool = False, of_words: bool = False) -> list[str]:
     """The registered names, sorted; ``pattern`` is a shell pattern such as ``"*cos"``.
 
-    Scores of the features in front of the head; those ``of_layers`` are others, see `MultiLayer`.
+    Scores of the features in front of the head; those ``of_layers`` are others, see `MultiLayer`, and those
+    ``of_words``, which are held against the names of the classes, others again.
     """
     return sorted(
         name
         for name, record in _records.items()
-        if fnmatch(name, pattern) and record.detector.of_layers == of_layers
+        if fnmatch(name, pattern)
+        and (record.detector.of_layers, record.detector.of_words) == (of_layers, of_words)
     )
 
 
@@ -91,7 +93,7 @@ def detector_record(name: str) -> Record:
     """The record of a score, by any of its spellings."""
     record = _by_spelling.get(_normal(name))
     if record is None:
-        known = [*list_detectors(), *list_detectors(of_layers=True)]
+        known = [*list_detectors(), *list_detectors(of_layers=True), *list_detectors(of_words=True)]
         hint = did_you_mean(name.lower(), known)
         raise InputError(f"no detector is called {name!r}{hint} Known: {', '.join(known)}")
     return record

@@ -5,6 +5,7 @@ from .capture import Capture
 from .engine import RayEngine
 from .extraction import fill_store
 from .linear_probe import save_probe, train_probe
+from .logistic_probe import solve_probe
 from .run_log import RunLog
 from .settings import ExtractionProgress, ExtractionSettings, Running
 from .store import FeatureStore, StoreParts
@@ -22,5 +23,6 @@ __all__ = [
     "fill_store",
     "open_features",
     "save_probe",
+    "solve_probe",
     "train_probe",
 ]

@@ -25,7 +25,7 @@ from ..features.store_checks import require_labels, require_same_classes, requir
 from ..reference.head import Head
 from ..reference.reference import Batch
 from .calibration import FALSE_ALARM_RATE, check_rate
-from .choice import choose_detector, require_head
+from .choice import require_head
 from .fit_data import (
     DataPaths,
     KnownData,
@@ -36,6 +36,7 @@ from .fit_data import (
 )
 from .guard import CALIBRATION_SHARE, Guard
 from .holdout import check_share
+from .negatives import choose_for_words, with_negatives
 from .origin import Origin
 from .provenance import Provenance
 from .shown import asking, note_on, require_for_layers
@@ -45,6 +46,7 @@ class Allowed(TypedDict, total=False):
     """What is rarer, and what the caller knows better: see `fit_guard`."""
 
     head: Head | nn.Linear | str | Path | None
+    negatives: str | Path | None
     per_class: bool | int
     force: bool
     accept_code_change: bool
@@ -89,12 +91,13 @@ def fit_guard(
     calibrated on ``id_test`` where it is named for that.
 
     A classifier that agrees with the labels no better than by chance, or far less than its features would
-    (see `agreement`), is refused; ``force=True`` fits all the same. Features that one model of your own gave
-    before and after a change of its code are taken for one model's with ``accept_code_change=True``.
+    (see `agreement`), is refused; ``force=True`` fits all the same. With ``accept_code_change=True`` features
+    of one model of your own before and after a change of its code are one model's. ``negatives`` is a text
+    file of words that are no classes, for NegLabel.
     """
     check_rate(false_alarm_rate)
     check_share(calibration_share)
-    chosen = choose_detector(detector)
+    chosen = choose_for_words(detector, allowed.get("negatives"))
     named = DataPaths.of(data, calibration, settings)
     if settings is not None and len(layer_names(settings.layer)) > 1:
         require_for_layers(chosen)  # before any picture is read
@@ -112,7 +115,7 @@ def fit_guard(
     guard = Guard.fit(
         known.fit,
         head=known.fit.head,
-        detector=chosen,
+        detector=with_negatives(chosen, allowed.get("negatives"), known),
         calibration=known.calibration,
         calibration_share=calibration_share,
         per_class=allowed.get("per_class", False),
@@ -121,8 +124,8 @@ def fit_guard(
         origin=known.origin,
         false_alarm_rate=false_alarm_rate,
     )
-    fitted_on = len(known.fit) - (len(guard.calibration) if known.calibration is None else 0)
-    return FittedGuard(guard, fitted_on, None if agreed is None else agreed.share, notes_on(guard, agreed))
+    rows = len(known.fit) - (len(guard.calibration) if known.calibration is None else 0)
+    return FittedGuard(guard, rows, None if agreed is None else agreed.share, notes_on(guard, agreed))
 
 
 def open_known(

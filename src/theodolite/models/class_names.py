@@ -52,29 +52,38 @@ def _names_of_packages() -> tuple[str, ...] | None:
 
 def read_names(value: str) -> tuple[str, ...]:
     """Class names from a text file with one a line, or from a list separated by commas."""
-    text = _file_text(value)
+    text = file_text(value)
     lines = value.split(",") if text is None else text.splitlines()
     names = tuple(line.strip() for line in lines if line.strip())
     if len(names) < 2:
+        read = "gives" if text is not None else "is no file, and as a list gives"
         raise InputError(
-            f"classes={value!r:.80} gives {len(names)} class name: pass a text file with one name a line, or "
-            f"names separated by commas, at least two"
+            f"classes={value!r:.80} {read} {len(names)} class name: pass a text file with one name a line, "
+            f"or names separated by commas, at least two"
         )
     return names
 
 
-def _file_text(value: str) -> str | None:
-    """The text of the file that a value names; None where it names none."""
+def file_named(value: str) -> Path | None:
+    """The file that a value names; None where it is a list of names, or whatever else."""
     path = Path(value)
     try:
-        size = path.stat().st_size if path.is_file() else None
+        return path if path.is_file() else None
     except (OSError, ValueError):  # a list of names that is too long for a path, or holds a zero byte
         return None
-    if size is None:
+
+
+def file_text(value: str) -> str | None:
+    """The text of the file that a value names; None where it names none."""
+    path = file_named(value)
+    if path is None:
         return None
-    if size > _LARGEST:
-        raise InputError(f"{path} is too large for names of classes: {size:,} bytes, at most {_LARGEST:,}")
     try:
-        return path.read_text(encoding="utf-8")
+        size = path.stat().st_size
+        if size > _LARGEST:
+            raise InputError(
+                f"{path} is too large for names of classes: {size:,} bytes, at most {_LARGEST:,}"
+            )
+        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark of order
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a text file in UTF-8 that can be read: {error}") from error

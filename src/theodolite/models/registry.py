@@ -22,6 +22,7 @@ from .loaded import LoadedModel as LoadedModel
 from .loaded import Preprocess as Preprocess
 from .preprocess import Pixels
 from .preprocess_options import PREPROCESS_OPTIONS, changed, tidy, whole
+from .prompts import TextEncoder
 from .trained import as_trained
 
 
@@ -91,6 +92,7 @@ class Request:
 
 
 Loader: TypeAlias = Callable[[Request], LoadedModel]
+TextLoader: TypeAlias = Callable[[Request], TextEncoder]
 
 
 def _cannot_tell(_: str) -> bool:
@@ -99,24 +101,32 @@ def _cannot_tell(_: str) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """One source of models: its prefix, its loader, the options it understands, and what it has here."""
+    """One source of models: its prefix, its loader, the options it understands, and what it has here.
+
+    ``text`` loads the text half of a model of pictures and texts, for sources that have such models.
+    """
 
     prefix: str
     load: Loader
     options: tuple[str, ...]
     present: Callable[[str], bool]
+    text: TextLoader | None = None
 
 
 _sources: dict[str, Source] = {}
 
 
 def source(
-    prefix: str, *, options: tuple[str, ...] = (), present: Callable[[str], bool] = _cannot_tell
+    prefix: str,
+    *,
+    options: tuple[str, ...] = (),
+    present: Callable[[str], bool] = _cannot_tell,
+    text: TextLoader | None = None,
 ) -> Callable[[Loader], Loader]:
     """Function decorator: enter a loader under the prefix of its specs.
 
     ``present(name)`` says whether the weights of a model are on this machine, and fetches nothing to find
-    out; a source without it has none that it knows of.
+    out; a source without it has none that it knows of. ``text`` loads the text half of its models.
     """
 
     def enter(load: Loader) -> Loader:
@@ -125,7 +135,7 @@ def source(
             raise InputError(
                 f"the source {prefix!r} is taken by {known.load.__module__}: choose another prefix"
             )
-        _sources[prefix] = Source(prefix, load, options, present)
+        _sources[prefix] = Source(prefix, load, options, present, text)
         return load
 
     return enter
@@ -144,6 +154,19 @@ def load_model(
     ``weights`` is a checkpoint of your own in place of the source's; ``pretrained=False`` leaves the weights
     random. ``options`` are the same as ``?option=value`` at the end of the spec.
     """
+    known, request = request_for(spec, weights, pretrained=pretrained, **options)
+    merged = request.options
+    # What a source declares itself, it also does itself.
+    asked = {key: merged[key] for key in PREPROCESS_OPTIONS if key in merged and key not in known.options}
+    loaded = _prepared_as(known.load(request), asked, request.spec)
+    loaded.model.eval()
+    return loaded if request.weights is None else as_trained(loaded, request.weights)
+
+
+def request_for(
+    spec: str, weights: str | Path | None = None, *, pretrained: bool = True, **options: object
+) -> tuple[Source, Request]:
+    """The source that a spec names, and what is asked of it; options that it does not take are refused."""
     known, name, given = _parse(spec)
     prefix = known.prefix
     merged = given | {key: tidy(key, _text(value)) for key, value in options.items() if value is not None}
@@ -152,12 +175,7 @@ def load_model(
     if unknown:
         raise InputError(f"{prefix} models take no option {unknown[0]!r}; options: {', '.join(takes)}")
     path = None if weights is None else Path(weights)
-    request = Request(write_spec(prefix, name, merged), name, pretrained, path, merged)
-    # What a source declares itself, it also does itself.
-    asked = {key: merged[key] for key in PREPROCESS_OPTIONS if key in merged and key not in known.options}
-    loaded = _prepared_as(known.load(request), asked, request.spec)
-    loaded.model.eval()
-    return loaded if path is None else as_trained(loaded, path)
+    return known, Request(write_spec(prefix, name, merged), name, pretrained, path, merged)
 
 
 def takes_option(spec: str, option: str) -> bool:

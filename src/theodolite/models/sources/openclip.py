@@ -1,47 +1,30 @@
 """`openclip:MODEL/TAG`: CLIP as a classifier, zero-shot from class names or with a linear probe.
 
-Zero-shot, the head is the text embeddings of "a photo of a {class}." (``?prompt=`` changes it) for
-``?classes=``, a text file or a comma-separated list; without it, ImageNet's. The logits are cosines, without
-CLIP's temperature. ``?linear=probe.safetensors`` puts a linear layer on the image embedding instead.
+Zero-shot, the head is the text embeddings of "a photo of a {class}." (``?prompt=`` changes it, a file of
+``?templates=`` is averaged over) for ``?classes=``, a text file or a comma-separated list; without it,
+ImageNet's. ``?linear=probe.safetensors`` puts a linear layer on the image embedding instead.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ...core.compat import import_torchvision
 from ...core.errors import InputError, MissingExtraError
-from ...reference.head import Head
-from ..checkpoint import probe_head
-from ..class_names import read_names
 from ..hub_cache import in_hub_cache
 from ..preprocess import Pixels, Rgb
-from ..registry import LoadedModel, Request, source
+from ..prompts import TextEncoder
+from ..registry import LoadedModel, Preprocess, Request, source
+from ..zero_shot import ZERO_SHOT_OPTIONS, ClipClassifier, head_and_names, layer_of
 
-PROMPT = "a photo of a {class}."
-_TEXT_BATCH = 256
 # Where open_clip fetches these from, written here so that a look need not import it.
 REPOSITORIES = {"ViT-H-14/laion2b_s32b_b79k": "laion/CLIP-ViT-H-14-laion2B-s32B-b79K"}
-
-
-class ClipClassifier(nn.Module):
-    """The image tower of CLIP and a head on its embedding: a cosine head or a linear probe."""
-
-    def __init__(self, visual: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.visual = visual
-        self.head = head
-
-    def forward(self, images: Tensor) -> Tensor:
-        embedding = self.visual(images)
-        logits: Tensor = self.head(embedding[0] if isinstance(embedding, tuple) else embedding)
-        return logits
 
 
 def present(name: str) -> bool:
@@ -49,8 +32,28 @@ def present(name: str) -> bool:
     return Path(name).is_dir() or in_hub_cache(REPOSITORIES.get(name, name.removeprefix("hf-hub:")))
 
 
-@source("openclip", options=("classes", "prompt", "linear"), present=present)
-def load(request: Request) -> LoadedModel:
+@dataclass(frozen=True)
+class _Clip:
+    """Both towers, and what goes before each."""
+
+    model: nn.Module
+    preprocess: Preprocess
+    tokenizer: Any
+    imagenet: tuple[str, ...]
+
+    @property
+    def text(self) -> TextEncoder:
+        encode: Any = self.model.encode_text
+
+        def embedded(texts: list[str]) -> Tensor:
+            rows: Tensor = encode(self.tokenizer(texts))
+            return rows
+
+        limit = self.tokenizer.context_length
+        return TextEncoder(embedded, _token_count(self.tokenizer), limit, self.imagenet)
+
+
+def _open(request: Request) -> _Clip:
     import_torchvision("clip")
     try:
         import open_clip
@@ -71,27 +74,39 @@ def load(request: Request) -> LoadedModel:
         tokenizer = open_clip.get_tokenizer(name)
     request.fill(clip)
     clip.eval()
-    names: tuple[str, ...] | None = None
-    if "linear" in request.options:
-        head: nn.Module = _probe(Path(request.options["linear"]))
-        if "classes" in request.options:
-            names = read_names(request.options["classes"])
-    else:
-        given = request.options.get("classes")
-        names = open_clip.IMAGENET_CLASSNAMES if given is None else read_names(given)
-        head = Head.cosine(_embed(clip, tokenizer, tuple(names), request.options.get("prompt", PROMPT)))
-    size = clip.visual.image_size
+    return _Clip(clip, preprocess, tokenizer, tuple(open_clip.IMAGENET_CLASSNAMES))
+
+
+def load_text(request: Request) -> TextEncoder:
+    """The text tower of a model."""
+    return _open(request).text
+
+
+@source("openclip", options=ZERO_SHOT_OPTIONS, present=present, text=load_text)
+def load(request: Request) -> LoadedModel:
+    clip = _open(request)
+    head, names = head_and_names(request, clip.text)
+    visual: Any = clip.model.visual
+    size = visual.image_size
     height, width = size if isinstance(size, tuple | list) else (size, size)
     return LoadedModel(
         spec=request.spec,
-        model=ClipClassifier(clip.visual, head),
-        preprocess=Rgb(preprocess),
-        preprocess_id="open_clip " + " ".join(re.sub(r" at 0x[0-9a-f]+", "", repr(preprocess)).split()),
+        model=ClipClassifier(visual, head),
+        preprocess=Rgb(clip.preprocess),
+        preprocess_id="open_clip " + " ".join(re.sub(r" at 0x[0-9a-f]+", "", repr(clip.preprocess)).split()),
         input_shape=(3, height, width),
-        layer="head" if "linear" in request.options else None,
-        class_names=None if names is None else tuple(names),
-        pixels=_pixels(clip.visual.preprocess_cfg, height, width),
+        layer=layer_of(request),
+        class_names=names,
+        pixels=_pixels(visual.preprocess_cfg, height, width),
     )
+
+
+def _token_count(tokenizer: Any) -> Callable[[str], int]:
+    """How many tokens a text has: open_clip cuts a long one off without a word."""
+    inner = getattr(tokenizer, "tokenizer", None)
+    if inner is not None:
+        return lambda text: len(inner(text)["input_ids"])
+    return lambda text: len(tokenizer.encode(text)) + 2  # between a beginning and an end
 
 
 def _pixels(config: Mapping[str, Any], height: int, width: int) -> Pixels | None:
@@ -121,27 +136,3 @@ def _names(name: str, known: list[str]) -> tuple[str, str | None]:
             f"open_clip.list_models() names them, for example ViT-B-32"
         )
     return model, tag or None
-
-
-def _embed(clip: nn.Module, tokenizer: Any, names: tuple[str, ...], prompt: str) -> Tensor:
-    """Text embeddings (C, D) of the prompts, a few at a time."""
-    if "{class}" not in prompt:
-        raise InputError(f"prompt must contain {{class}}, got {prompt!r}")
-    texts = [prompt.replace("{class}", name) for name in names]
-    encode: Any = clip.encode_text
-    with torch.no_grad():
-        parts = [
-            encode(tokenizer(texts[start : start + _TEXT_BATCH]))
-            for start in range(0, len(texts), _TEXT_BATCH)
-        ]
-    return torch.cat(parts)
-
-
-def _probe(path: Path) -> nn.Module:
-    """A linear layer; a cosine head as what it is."""
-    head = probe_head(path)
-    if head.unit_features:
-        return head
-    probe = nn.Linear(head.width, head.classes)
-    probe.load_state_dict({"weight": head.weight, "bias": head.bias})
-    return probe

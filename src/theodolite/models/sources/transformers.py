@@ -1,4 +1,7 @@
-"""`hf:ORGANISATION/NAME`: an image classifier of transformers, from the hub, its cache or a local folder."""
+"""`hf:ORGANISATION/NAME`: an image classifier of transformers, from the hub, its cache or a local folder.
+
+CLIP and SigLIP are classifiers of the names that ``?classes=`` gives, as in `sources.openclip`.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,18 @@ from typing import Any
 
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...core.compat import import_torchvision
-from ...core.errors import MissingExtraError, ModelError
+from ...core.errors import InputError, MissingExtraError, ModelError
 from ..hub_cache import in_hub_cache
 from ..preprocess import Pixels
+from ..prompts import TextEncoder
 from ..registry import LoadedModel, Request, source
+from ..zero_shot import ZERO_SHOT_OPTIONS, layer_of
+from .dual_encoder import DualEncoder, is_dual
+
+FOLDER = ", put the folder of the model in place of its name"
 
 # From this size on the processor of ConvNeXt shows the whole picture.
 _CONVNEXT_WHOLE = 384
@@ -38,26 +46,42 @@ def present(name: str) -> bool:
     return Path(name).is_dir() or in_hub_cache(name)
 
 
-@source("hf", options=("revision",), present=present)
-def load(request: Request) -> LoadedModel:
+def _opened(request: Request) -> tuple[Any, dict[str, str]]:
+    """The configuration of a checkpoint, and what every loader of transformers is told."""
     import_torchvision("clip")
     try:
-        from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageClassification
+        from transformers import AutoConfig
     except ImportError as error:
         raise MissingExtraError("transformers", "clip") from error
 
     extra = {"revision": request.options["revision"]} if "revision" in request.options else {}
-    with request.fetching(", put the folder of the model in place of its name"):
-        config = AutoConfig.from_pretrained(request.name, **extra)
+    with request.fetching(FOLDER):
+        return AutoConfig.from_pretrained(request.name, **extra), extra
+
+
+def load_text(request: Request) -> TextEncoder:
+    """The text tower of CLIP or SigLIP."""
+    config, extra = _opened(request)
+    if not is_dual(config, request.options):
+        raise InputError(f"{request.spec} is a {config.model_type}: it knows no texts, as CLIP and SigLIP do")
+    with request.fetching(FOLDER):
+        return DualEncoder.open(request, config, extra).text
+
+
+@source("hf", options=("revision", *ZERO_SHOT_OPTIONS), present=present, text=load_text)
+def load(request: Request) -> LoadedModel:
+    config, extra = _opened(request)
+    from transformers import AutoImageProcessor
+
+    dual = is_dual(config, request.options)
+    with request.fetching(FOLDER):
         processor = AutoImageProcessor.from_pretrained(request.name, **extra)
-        if request.fetch:
-            model, report = AutoModelForImageClassification.from_pretrained(
-                request.name, output_loading_info=True, **extra
-            )
-            _require_head(request, sorted(report["missing_keys"]))
+        model: nn.Module
+        names: tuple[str, ...] | None
+        if dual:
+            model, names = DualEncoder.open(request, config, extra).classifier(request)
         else:
-            model = AutoModelForImageClassification.from_config(config)
-    request.fill(model)
+            model, names = _classifier(request, config, extra)
     preprocess = Processor(processor)
     # What the processor makes of a picture says more surely than its settings how large the input is.
     channels, height, width = preprocess(Image.new("RGB", (64, 48))).shape
@@ -67,9 +91,27 @@ def load(request: Request) -> LoadedModel:
         preprocess=preprocess,
         preprocess_id="transformers " + " ".join(processor.to_json_string().split()),
         input_shape=(channels, height, width),
-        class_names=tuple(str(config.id2label[index]) for index in range(config.num_labels)),
+        layer=layer_of(request),
+        class_names=names,
         pixels=_pixels(processor, height, width),
     )
+
+
+def _classifier(
+    request: Request, config: Any, extra: dict[str, str]
+) -> tuple[nn.Module, tuple[str, ...] | None]:
+    """A checkpoint with a classifier of its own, and the names of its classes."""
+    from transformers import AutoModelForImageClassification
+
+    if request.fetch:
+        model, report = AutoModelForImageClassification.from_pretrained(
+            request.name, output_loading_info=True, **extra
+        )
+        _require_head(request, sorted(report["missing_keys"]))
+    else:
+        model = AutoModelForImageClassification.from_config(config)
+    request.fill(model)
+    return model, tuple(str(config.id2label[index]) for index in range(config.num_labels))
 
 
 def _pixels(processor: Any, height: int, width: int) -> Pixels | None:

@@ -7,6 +7,7 @@ from ._registry import Context, Experiment, Need, Produced, experiment, experime
 
 from . import advice, angles, class_alarms, class_count, confirmation, contrastive, false_alarms, upstream  # isort: skip
 from . import feature_folders, literature, merging, mnist, mnist_recipe, monitor, recommendation  # isort: skip
+from . import real_resnet50  # isort: skip
 
 __all__ = [
     "Context",
@@ -28,6 +29,7 @@ __all__ = [
     "mnist",
     "mnist_recipe",
     "monitor",
+    "real_resnet50",
     "recommendation",
     "upstream",
 ]

@@ -34,16 +34,18 @@ ROWS = {
 
 @experiment("angles", "fDBD, ORA and sin α", *(Need(folder) for folder in FOLDERS))
 def angles(context: Context) -> Produced:
-    return {f"angles-{folder}": _compare(context, from_folder(context.root / folder)) for folder in FOLDERS}
+    return {f"angles-{folder}": compared(context, folder, "angles") for folder in FOLDERS}
 
 
-def _compare(context: Context, subject: Subject) -> RunStudy:
-    context.say(f"angles: {subject.name}")
+def compared(context: Context, folder: str, name: str) -> RunStudy:
+    """The five scores on one feature folder, and how they are spread, as the experiment ``name`` has it."""
+    context.say(f"{name}: {folder}")
+    subject = from_folder(context.root / folder)
     scores = angle_scores(subject)
     found = Evaluation.of(scores, known=TEST)
     result = RunResult(
         title=f"fDBD, ORA and sin α on {subject.name}",
-        command="theodolite reproduce angles",
+        command=f"theodolite reproduce {name}",
         cells=tuple(cell for label in scores for cell in measured_cells(subject.name, label, found)),
         subjects={subject.name: subject_facts(subject)},
         detectors={label: DetectorFacts(formula=formula) for label, formula in ROWS.items()},

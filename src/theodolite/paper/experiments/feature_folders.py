@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...benchmarks.feature_folder import from_folder
 from ...benchmarks.runner import run
@@ -14,12 +14,23 @@ FOLDERS = ("cifar10-densenet", "imagenet-lite0")
 _NEEDS = tuple(Need(folder) for folder in FOLDERS)
 
 # CIFAR-10 has ten class means; of ImageNet's the paper takes five.
-_CLASS_CENTRES = {"cifar10-densenet": range(10), "imagenet-lite0": (0, 249, 499, 749, 999)}
+IMAGENET_CLASSES = (0, 249, 499, 749, 999)
+_CLASS_CENTRES = {"cifar10-densenet": range(10), "imagenet-lite0": IMAGENET_CLASSES}
 _CENTRES = ("predicted", "target", "max", "min", "median", "sum-classes", "sum-extremes")
 _SHAPED = ("react:80", "react:90", "ash-s:35", "ash-s:90", "scale:90", "scale:85")
+_SCORES = ("ora", "fdbd", "energy")
+
+AGGREGATIONS = ("ora?aggregate=min", "ora?aggregate=mean", "ora")
+SHAPINGS = (*_SCORES, *(f"{score}+{shape}" for score in _SCORES for shape in _SHAPED))
 
 
-def _measured(context: Context, folder: str, detectors: Sequence[str], name: str, title: str) -> RunStudy:
+def centres(classes: Iterable[int]) -> list[str]:
+    """ORA from every centre of the paper's table, and from the means of some classes."""
+    return ["ora", *(f"ora?centre={centre}" for centre in (*_CENTRES, *classes))]
+
+
+def measured(context: Context, folder: str, detectors: Sequence[str], name: str, title: str) -> RunStudy:
+    """A table of scores on one feature folder, as the experiment of that name makes it."""
     context.say(f"{name}: {folder}")
     result = run(
         [from_folder(context.root / folder)],
@@ -34,32 +45,31 @@ def _measured(context: Context, folder: str, detectors: Sequence[str], name: str
 @experiment("all-scores", "Every score on the two feature folders", *_NEEDS)
 def all_scores(context: Context) -> Produced:
     return {
-        folder: _measured(context, folder, [], "all-scores", f"Every score on {folder}") for folder in FOLDERS
+        folder: measured(context, folder, [], "all-scores", f"Every score on {folder}") for folder in FOLDERS
     }
 
 
 @experiment("centring", "The centre that ORA's angles are seen from", *_NEEDS)
 def centring(context: Context) -> Produced:
-    produced = {}
-    for folder in FOLDERS:
-        centres = [*_CENTRES, *_CLASS_CENTRES[folder]]
-        produced[f"centring-{folder}"] = _measured(
+    return {
+        f"centring-{folder}": measured(
             context,
             folder,
-            ["ora", *(f"ora?centre={centre}" for centre in centres)],
+            centres(_CLASS_CENTRES[folder]),
             "centring",
             f"ORA from other centres on {folder}",
         )
-    return produced
+        for folder in FOLDERS
+    }
 
 
 @experiment("aggregation", "How ORA reduces the angles to all classes to one score", *_NEEDS)
 def aggregation(context: Context) -> Produced:
     return {
-        f"aggregation-{folder}": _measured(
+        f"aggregation-{folder}": measured(
             context,
             folder,
-            ["ora?aggregate=min", "ora?aggregate=mean", "ora"],
+            AGGREGATIONS,
             "aggregation",
             f"ORA with other aggregations on {folder}",
         )
@@ -72,7 +82,7 @@ def half_bank(context: Context) -> Produced:
     scores = ("knn", "nnguide?fraction=1", "csi")
     halves = ("knn?half_bank=true", "nnguide?fraction=1&half_bank=true", "csi?half_bank=true")
     return {
-        f"half-bank-{folder}": _measured(
+        f"half-bank-{folder}": measured(
             context,
             folder,
             [spec for pair in zip(scores, halves, strict=True) for spec in pair],
@@ -85,12 +95,11 @@ def half_bank(context: Context) -> Produced:
 
 @experiment("shaping", "ORA, fDBD and Energy on shaped features", *_NEEDS)
 def shaping(context: Context) -> Produced:
-    scores = ("ora", "fdbd", "energy")
     return {
-        f"shaping-{folder}": _measured(
+        f"shaping-{folder}": measured(
             context,
             folder,
-            [*scores, *(f"{score}+{shape}" for score in scores for shape in _SHAPED)],
+            SHAPINGS,
             "shaping",
             f"Shaped features on {folder}",
         )
