@@ -48,6 +48,15 @@ def test_a_feature_folder_takes_the_settings_of_its_protocol(tmp_path: Path) -> 
     assert done.code == 0, done.err
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["entries"]["KNN"]["options"]["k"] == 1000
+    # Beside a folder of another protocol it has the settings of neither, and says so.
+    other, settings = make_folder(tmp_path / "g", seed=1), BenchSettings(cache=tmp_path / "c")
+    joined = bench(f"features:{folder}", [f"features:{other}"], detectors=["knn"], settings=settings)
+    assert joined.detectors["KNN"].options == {**(joined.detectors["KNN"].options or {}), "k": 50}
+    (note,) = joined.notes
+    assert "different protocols (f: imagenet, g: none)" in note
+    assert "KNN k=1000 (imagenet)" in note
+    named = bench(f"features:{folder}", [f"features:{other}"], detectors=["knn?k=50"], settings=settings)
+    assert named.notes == ()
 
 
 def test_published_numbers_of_another_setting_do_not_stand_beside(

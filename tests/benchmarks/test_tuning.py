@@ -100,6 +100,7 @@ def test_the_record_says_what_it_was_chosen_on(folder: Path, strangers: Path, tm
     by_classes = th.tune(folder, GRID, folds=4, seed=3)
     assert sorted(label for fold in by_classes.left_out for label in fold) == [0, 1, 2, 3]
     assert "ID classes that played OOD" in by_classes.statement
+    assert by_classes.statement.startswith("chosen for mine among 4 candidates")
     assert "no OOD data and no test set was read" in by_classes.statement
     assert list(by_classes.decided_by) == [HELD_SHARE]
     assert by_classes.fitted_on + by_classes.decided_by[HELD_SHARE].rows == 1500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from nudging import odin_straight
 from small_models import TinyConv
 from theodolite import BenchSettings, Capture, Layered, Ranking, RunResult, bench, own_protocol, tune
 from theodolite.benchmarks import ArraySet, Subject
+from theodolite.benchmarks.asked import Asked
+from theodolite.benchmarks.bench import _telling
 from theodolite.benchmarks.feature_folder import from_folder
 from theodolite.benchmarks.full_spectrum import with_shifted
 from theodolite.benchmarks.ranking import HELD_SHARE
@@ -146,6 +149,21 @@ def test_joined_and_chosen_rows_are_of_what_their_sets_are_of(place: Path) -> No
             chosen.require_apart("set", rows)
     chosen.require_apart("set", nudged.test)
     assert Ranking.from_json(chosen.to_json()) == chosen
+
+
+def test_of_the_two_rows_of_odin_the_right_one_is_meant(place: Path) -> None:
+    """One text is two rows on a model: held against is the one with the nudge, tuned is the other."""
+    specs, reference = Asked(["odin", "energy"], (), "odin").specs({}, model=True, layers=False)
+    assert ([spec.label for spec in specs], reference) == (["ODIN", "ODIN (ε=0)", "Energy"], "ODIN")
+    assert Asked([], (), "odin").specs({}, model=True, layers=False)[1] == "ODIN (ε=0)"
+    result = run(place, "odin", "energy")
+    stores = (place / "cache").rglob("id_fit/manifest.json")
+    subjects = (from_folder(path.parent.parent) for path in stores)
+    subject = next(one for one in subjects if one.shown == ShownRows())
+    ranking = tune(subject, ["odin", "energy"], validation_ood={"v": subject.ood["dark"]}, folds=1)
+    first = next(row for row in ranking.ranked if row.spec == "odin")
+    told = _telling(result, [replace(ranking, ranked=(first,))])
+    assert list(told.choices) == ["ODIN (ε=0)"]
 
 
 def test_one_layer_is_not_several(place: Path) -> None:

@@ -168,16 +168,16 @@ def test_numbers_of_a_scores_own_stand_before_the_features() -> None:
 TYPED = """
 class Looks(MultiLayer):
     observes = ("own",)
+
+kinds.append(Looks)
 """
 
 
 def test_what_a_score_that_was_typed_in_asks_is_never_found_again() -> None:
     """Its code cannot be read, so that no name says whether it has changed."""
-    kinds = []
+    kinds: list[type[th.MultiLayer]] = []
     for _ in range(2):
-        names = {"MultiLayer": th.MultiLayer, "__name__": "typed_in"}
-        exec(TYPED, names)
-        kinds.append(names["Looks"])
+        exec(TYPED, {"MultiLayer": th.MultiLayer, "__name__": "typed_in", "kinds": kinds})
     first, again, changed = (str(kind().model_score) for kind in (kinds[0], kinds[0], kinds[1]))
     assert first == again
     assert first.startswith("Looks#")

@@ -107,6 +107,20 @@ def test_notes_and_cautions_reach_the_page_and_the_document(result: RunResult) -
         assert f"- {escaped(line)}" in document.splitlines()
 
 
+def test_force_and_choices_are_told_on_every_page_they_concern(result: RunResult, tmp_path: Path) -> None:
+    chosen = replace(result.detectors["KNN"], chosen_on="chosen for net0 among 3 candidates")
+    told = replace(
+        result, doubts={"vit #1": "a foreign head."}, detectors={**result.detectors, "KNN": chosen}
+    )
+    pages = {
+        path.stem: ParsedPage(path.read_text(encoding="utf-8")) for path in th.write_pages(told, tmp_path)
+    }
+    forced = {name for name, page in pages.items() if "measured by force: a foreign head." in page.texts}
+    assert forced == {"report", "report-vit", "report-vit-1"}
+    for page in pages.values():
+        assert "KNN: chosen for net0 among 3 candidates." in page.texts
+
+
 def test_the_published_average_and_accuracy_stand_beside_ours() -> None:
     from theodolite.benchmarks.cells import PublishedValue
 

@@ -10,7 +10,7 @@ from ..core.errors import InputError
 from ..detectors.spec import DetectorSpec, Settings, parse_spec, parse_specs
 from .command import command_of
 from .measure import Intervals
-from .protocols import Protocol
+from .protocols import Protocol, find_protocol
 from .repeats import Repeats
 from .subject import Subject
 
@@ -56,6 +56,33 @@ def title_of(subjects: Sequence[Subject], repeats: Mapping[str, Sequence[str]]) 
     return f"{names}, full-spectrum" if any(subject.shifted for subject in subjects) else names
 
 
+def settings_of(subjects: Sequence[Subject]) -> Settings:
+    """What the protocol of feature folders asks of scores; nothing where they name different ones."""
+    named = {subject.protocol for subject in subjects}
+    known = find_protocol(named.pop()) if len(named) == 1 else None
+    return {} if known is None else known.settings
+
+
+def settings_lost(subjects: Sequence[Subject], specs: Sequence[DetectorSpec]) -> list[str]:
+    """The note that scores have not the settings that a folder's protocol asks for where it stands alone."""
+    named = dict.fromkeys(subject.protocol for subject in subjects)
+    lost = [
+        f"{spec.label} {key}={value} ({name})"
+        for name in (named if len(named) > 1 else ())
+        if (known := find_protocol(name)) is not None
+        for spec in specs
+        for key, value in known.settings.get(spec.name, {}).items()
+        if key not in spec.chosen
+    ]
+    if not lost:
+        return []
+    folders = ", ".join(f"{subject.name}: {subject.protocol or 'none'}" for subject in subjects)
+    return [
+        f"The folders name different protocols ({folders}), so that scores have the settings of none of "
+        f"them. Alone, a folder has {', '.join(lost)}: name these options to have them here"
+    ]
+
+
 @dataclass(frozen=True)
 class Asked:
     """The scores that a call names: each again behind every one of ``shapings``, all held ``against`` one."""
@@ -76,7 +103,8 @@ class Asked:
         )
         if self.against is None:
             return specs, None
-        wanted = parse_spec(self.against, settings=settings).label
+        # As the rows are made: only a score that is named is asked of the model.
+        wanted = parse_spec(self.against, settings=settings, model=model and bool(self.detectors)).label
         labels = [spec.label for spec in specs]
         if wanted not in labels:
             raise InputError(

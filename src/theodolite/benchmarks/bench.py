@@ -20,7 +20,7 @@ from ..data import ImageSource, as_picture
 from ..data.orientation import upright
 from ..detectors.spec import DetectorSpec
 from ..features.settings import Running
-from .asked import FEATURES, Asked, is_folder, models_by_name, title_of
+from .asked import FEATURES, Asked, is_folder, models_by_name, settings_lost, settings_of, title_of
 from .extraction import Extraction
 from .feature_folder import from_folder
 from .feature_sets import TEST
@@ -28,7 +28,6 @@ from .joining import join
 from .measure import Intervals
 from .paired import Pairing
 from .protocols import Protocol as BenchProtocol
-from .protocols import find_protocol
 from .protocols import protocol as protocol_called
 from .ranking import Ranking
 from .repeats import Repeats, repeats_among, with_repeats
@@ -110,9 +109,10 @@ def bench(
     again behind every one of ``shapings``; every score is held ``against`` one of them, if asked, by paired
     bootstrap tests. ``ensemble`` adds the models together, by the plain sum or by the rules it names
     (``["sum", "standardised", "p-values"]``). ``full_spectrum`` counts shifted ID data as ID, on protocols
-    that have such. ``rankings`` are choices of `tune`, whose scores join the detectors; refused on rows that
-    decided them. A model that gives the labels of its ID data hardly more often than by chance, or far less
-    often than its features would (`evaluation.agreement`), is refused, unless forced.
+    that have such. ``rankings`` are choices of `tune`, whose scores join the detectors, or are all of them
+    where none is named; refused on rows that decided them. A model that gives the labels of its ID data
+    hardly more often than by chance, or far less often than its features would (`evaluation.agreement`), is
+    refused, unless forced.
 
     On a model, a score that changes its inputs (``odin``) has a row so, and one in its form on features;
     with ``settings.layers``, scores that need no head have one more, on every layer.
@@ -143,20 +143,21 @@ def bench(
         force=settings.force,
         progress=settings.watcher.scoring,
     )
-    result = join(with_repeats(_telling(result, rankings), repeats))
+    result = join(with_repeats(_telling(result, rankings, gatherer.notes), repeats))
     if reference is None:
         return result
     tests = Pairing(reference, tuple(intervals.names), intervals.tests, intervals.level, intervals.seed)
     return replace(result, paired=tests.of(result.evaluations))
 
 
-def _telling(result: RunResult, rankings: Sequence[Ranking]) -> RunResult:
-    """The result, in which every score that was chosen says on what."""
-    told = {choice.chosen: choice.statement for choice in rankings}
-    facts = {
-        label: replace(fact, chosen_on=told.get(fact.text or "")) for label, fact in result.detectors.items()
-    }
-    return replace(result, detectors=facts)
+def _telling(result: RunResult, rankings: Sequence[Ranking], notes: Sequence[str] = ()) -> RunResult:
+    """The result with further notes, in which every score that was chosen says on what.
+
+    By its label: a score that changes a model's inputs, and its form on features, are one text.
+    """
+    told = {choice.ranked[0].label: choice.statement for choice in rankings}
+    facts = {label: replace(fact, chosen_on=told.get(label)) for label, fact in result.detectors.items()}
+    return replace(result, detectors=facts, notes=(*notes, *result.notes))
 
 
 def _require_apart(choice: Ranking, subjects: Sequence[Subject]) -> None:
@@ -178,6 +179,7 @@ class _Gatherer:
         self.root = data_root(settings.root)
         self.looked_at: set[str] = set()
         self.views: Sequence[ViewRequest] = ()
+        self.notes: Sequence[str] = ()
         self._sources: dict[str, ImageSource | None] = {}
 
     def gathered(
@@ -197,13 +199,12 @@ class _Gatherer:
             return [self.subject(spec, name) for name, spec in names.items()], specs, reference
         # Feature folders say themselves which protocol they belong to, and with it which settings.
         subjects = [self.subject(spec, name) for name, spec in names.items()]
-        named = {subject.protocol for subject in subjects}
-        known = find_protocol(named.pop()) if len(named) == 1 else None
         specs, reference = asked.specs(
-            {} if known is None else known.settings,
+            settings_of(subjects),
             model=any(subject.shown.model_score is not None for subject in subjects),
             layers=any(subject.shown.rows is not None for subject in subjects),
         )
+        self.notes = settings_lost(subjects, specs)
         return subjects, specs, reference
 
     def subject(self, spec: str, name: str) -> Subject:

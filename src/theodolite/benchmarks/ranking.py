@@ -68,11 +68,12 @@ class Ranking:
 
     @property
     def statement(self) -> str:
-        """What the choice was made on, in one sentence."""
+        """What the choice was made for and on, in one sentence."""
         sets = ", ".join(f"{name} ({keys.rows:,} rows)" for name, keys in self.decided_by.items())
         how = "ID classes that played OOD" if self.method == LEAVE_CLASS_OUT else "a validation OOD set"
         return (
-            f"chosen among {len(self.ranked)} candidates on {how} ({self.folds} folds): judged on {sets}, "
+            f"chosen for {self.subject} among {len(self.ranked)} candidates on {how} ({self.folds} folds): "
+            f"judged on {sets}, "
             f"fitted on {self.fitted_on:,} other ID rows; {self._unread}"
         )
 

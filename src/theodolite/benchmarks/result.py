@@ -144,6 +144,11 @@ class RunResult:
         return [f"{name}, {', '.join(labels)}: {caution}" for (name, caution), labels in found.items()]
 
     @property
+    def choices(self) -> dict[str, str]:
+        """Scores whose settings were chosen, and on what."""
+        return {label: facts.chosen_on for label, facts in self.detectors.items() if facts.chosen_on}
+
+    @property
     def accuracies(self) -> list[str]:
         """How often each model gives the labels of its held-out ID samples, where they have any."""
         return [

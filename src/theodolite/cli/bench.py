@@ -189,9 +189,8 @@ def shown(result: RunResult, view: View) -> Iterator[Table | str]:
     yield from paired_tables(result, view)
     yield from () if result.paired is None else result.paired.notes
     yield from result.accuracies
-    for label, facts in result.detectors.items():
-        if facts.chosen_on is not None:
-            yield f"{label}: {facts.chosen_on}"
+    for label, said in result.choices.items():
+        yield f"{label}: {said}"
     for name, measured in result.subjects.items():
         if measured.published_accuracy:
             yield f"{name}: ID accuracy {accuracy_text(measured)}"

@@ -72,8 +72,8 @@ def result_document(result: RunResult, view: View | None = None) -> str:
     lines += [line for table in tables for line in _section(table)]
     if result.paired is not None:
         lines += [line for note in result.paired.notes for line in (note, "")]
-    told = {label: facts.chosen_on for label, facts in result.detectors.items() if facts.chosen_on}
-    lines += [line for label, said in told.items() for line in (f"{escaped(label)}: {escaped(said)}.", "")]
+    for label, said in result.choices.items():
+        lines += [f"{escaped(label)}: {escaped(said)}.", ""]
     if result.left_out:
         lines += ["Left out:", "", *(f"- {note}" for note in result.left_out), ""]
     if notes := [*result.notes, *result.cautions]:

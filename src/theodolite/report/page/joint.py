@@ -75,13 +75,19 @@ def paired_parts(result: RunResult) -> list[PairedPart]:
 
 
 def joint_notes(result: RunResult) -> list[str]:
-    """The lines below the title: what keeps models apart, repeats, what was left out, and what to know."""
+    """The lines below the title.
+
+    What keeps models apart, repeats, doubts about heads, what scores were chosen on, what was left out, and
+    what to know before it is believed.
+    """
     notes = [] if result.joint is None else list(result.joint.notes)
     notes += [] if result.paired is None else result.paired.notes
     notes += [
         f"{name}: mean over {len(members)} repeats, {', '.join(members)}."
         for name, members in result.repeats.items()
     ]
+    notes += [f"measured by force: {doubt}" for doubt in result.doubts.values()]
+    notes += [f"{label}: {said}." for label, said in result.choices.items()]
     notes += [f"Left out: {line}" for line in result.left_out]
     return notes + [f"Note: {line}" for line in (*result.notes, *result.cautions)]
 

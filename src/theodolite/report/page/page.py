@@ -93,8 +93,8 @@ class Page:
     def notes(self) -> list[str]:
         """The lines below the title.
 
-        The summary, the samples of each set, what was left out and why, and what to know before it is
-        believed.
+        The summary, the samples of each set, doubts about the head, what scores were chosen on, what was
+        left out and why, and what to know before it is believed.
         """
         lines = list(self.summary)
         if self.facts is not None and self.facts.samples:
@@ -102,16 +102,19 @@ class Page:
         if self.facts is not None and self.facts.shifted:
             parts = ", ".join(f"{name} {count:,}" for name, count in self.facts.shifted.items())
             lines.append(f"Full-spectrum: {TEST} counts shifted ID data as ID, namely {parts}.")
-        if self.subject in self.result.doubts:
-            lines.append(f"measured by force: {self.result.doubts[self.subject]}")
+        # Behind repeats and an ensemble are several models.
+        alone = (self.subject,) if self.facts is not None else tuple(self.result.subjects)
+        behind = self.result.repeats.get(self.subject, alone)
+        doubts = self.result.doubts
+        lines += [f"measured by force: {doubts[name]}" for name in behind if name in doubts]
+        chosen = self.result.choices
+        lines += [f"{label}: {chosen[label]}." for label in self.detectors if label in chosen]
         refused = self.result.refused.get(self.subject, {})
         lines += [f"{label} is left out: {reason}" for label, reason in refused.items()]
         missing = {} if self.facts is None else self.facts.missing
         lines += [] if self.result.paired is None else self.result.paired.notes
         lines += [f"{ood} is missing: {reason}" for ood, reason in missing.items()]
-        # Behind repeats and an ensemble are several models.
-        behind = self.result.repeats.get(self.subject, (self.subject,) if self.facts is not None else None)
-        cautions = self.result.cautions if behind is None else self.result.cautions_of(behind)
+        cautions = self.result.cautions_of(behind)
         return lines + [f"Note: {line}" for line in (*self.result.notes, *cautions)]
 
     @property
