@@ -174,6 +174,55 @@ def test_features_in_other_files_and_stores_validate(folder: Path, strangers: Pa
     assert by_file == by_array
 
 
+def test_a_folders_own_validation_sets_are_taken_and_named(folder: Path, strangers: Path) -> None:
+    """They are there to choose on, and no benchmark judges them."""
+    weight, labels = load_file(folder / "head.safetensors")["weight"], torch.arange(120) % 4
+    rows = 2 * weight[labels] + torch.randn(120, 12, generator=torch.Generator().manual_seed(6))
+    save_file({"features": rows, "labels": labels}, folder / "id_val.safetensors")
+    shutil.copy(strangers, folder / "ood_val.safetensors")
+    own = th.tune(folder, ["ora", "energy"], command="x")
+    assert (own.method, list(own.decided_by)) == (VALIDATION, ["id_val", "ood_val"])
+    assert "judged on id_val (120 rows), ood_val (200 rows), fitted on 1,500" in own.statement
+    named = th.tune(
+        folder,
+        ["ora", "energy"],
+        validation_ood={"v": folder / "ood_val.safetensors"},
+        held_out=folder / "id_val.safetensors",
+    )
+    assert named.ranked == own.ranked
+    poison(folder)
+    assert list(th.tune(folder, ["ora", "energy"], validation_ood={}).decided_by) == [HELD_SHARE]
+    with pytest.raises(InputError, match="tune on id_val, ood_val, which it never judges"):
+        th.tune(folder, GRID, validation_ood={"v": folder / "svhn.safetensors"})
+
+
+def test_a_foreign_head_is_refused_unless_forced(folder: Path, strangers: Path) -> None:
+    head = load_file(folder / "head.safetensors")
+    other = torch.randn(4, 12, generator=torch.Generator().manual_seed(99))
+    save_file({**head, "weight": other}, folder / "head.safetensors")
+    with pytest.raises(InputError, match=r"mine, id_fit: .*--force"):
+        th.tune(folder, GRID, validation_ood={"v": strangers})
+    forced = th.tune(folder, ["ora", "energy"], validation_ood={"v": strangers}, force=True)
+    assert "measured by force: mine, id_fit" in forced.statement
+    assert th.Ranking.from_json(json.loads(json.dumps(forced.to_json()))) == forced
+
+
+def test_the_head_of_stored_logits_is_the_head(folder: Path, strangers: Path) -> None:
+    given = {"v": strangers}
+    known = th.tune(folder, ["ora", "energy"], validation_ood=given, command="x")
+    rows, head = load_file(folder / "id_fit.safetensors"), load_file(folder / "head.safetensors")
+    logits = rows["features"].float() @ head["weight"].T + head["bias"]
+    save_file({**rows, "logits": logits}, folder / "id_fit.safetensors")
+    (folder / "head.safetensors").unlink()
+    found = th.tune(folder, ["ora", "energy"], validation_ood=given, command="x")
+    for row, other in zip(found.ranked, known.ranked, strict=True):
+        assert row.spec == other.spec
+        assert row.fpr95 == pytest.approx(other.fpr95, abs=1)
+    save_file(rows, folder / "id_fit.safetensors")
+    with pytest.raises(InputError, match="or logits beside the features of id_fit"):
+        th.tune(folder, ["ora", "energy"], validation_ood=given)
+
+
 # ---------------------------------------------------------------------- what bench does with it
 
 

@@ -138,15 +138,15 @@ def test_joined_and_chosen_rows_are_of_what_their_sets_are_of(place: Path) -> No
         with_shifted(nudged, {"shifted": ArraySet(rows)})
     for subject, why in ((nudged, "these are of inputs as odin"), (layers, "features of several layers")):
         with pytest.raises(InputError, match=f"no candidate could be computed.*{why}"):
-            tune(subject, ["knn?k={3,5}"], validation_ood={"v": subject.ood["dark"]}, folds=1)
+            tune(subject, ["knn?k={3,5}"], validation_ood={"v": subject.ood["dark"]}, folds=1, force=True)
     grid = ["layered?detector={knn,pcos}&combine=sum"]
-    chosen = tune(layers, grid, validation_ood={"v": layers.ood["dark"]}, folds=1)
+    chosen = tune(layers, grid, validation_ood={"v": layers.ood["dark"]}, folds=1, force=True)
     assert len(chosen.ranked) == 2
     # Other features of the pictures that decided are known by the pictures.
     shifted = with_shifted(nudged, {"shifted": nudged.ood["dark"]})
-    for rows, decided in ((nudged.ood["dark"], "v"), (shifted.test, "v"), (nudged.fit, HELD_SHARE)):
+    for judged, decided in ((nudged.ood["dark"], "v"), (shifted.test, "v"), (nudged.fit, HELD_SHARE)):
         with pytest.raises(InputError, match=f"set holds rows of {decided}"):
-            chosen.require_apart("set", rows)
+            chosen.require_apart("set", judged)
     chosen.require_apart("set", nudged.test)
     assert Ranking.from_json(chosen.to_json()) == chosen
 
@@ -160,7 +160,9 @@ def test_of_the_two_rows_of_odin_the_right_one_is_meant(place: Path) -> None:
     stores = (place / "cache").rglob("id_fit/manifest.json")
     subjects = (from_folder(path.parent.parent) for path in stores)
     subject = next(one for one in subjects if one.shown == ShownRows())
-    ranking = tune(subject, ["odin", "energy"], validation_ood={"v": subject.ood["dark"]}, folds=1)
+    ranking = tune(
+        subject, ["odin", "energy"], validation_ood={"v": subject.ood["dark"]}, folds=1, force=True
+    )
     first = next(row for row in ranking.ranked if row.spec == "odin")
     told = _telling(result, [replace(ranking, ranked=(first,))])
     assert list(told.choices) == ["ODIN (ε=0)"]

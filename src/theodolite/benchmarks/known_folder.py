@@ -1,4 +1,4 @@
-"""The ID side of a feature folder: its head and the rows to fit on; nothing else of it is opened."""
+"""The ID side of a feature folder: its head and the rows to fit on; no set that is judged is opened."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ..core.addresses import require_named
 from ..core.errors import InputError
 from ..features import head_files
 from ..features.arrays import open_array
-from ..features.folders import FIT, HEAD_OF_FOLDER, is_feature_folder
+from ..features.folders import FIT, HEAD_OF_FOLDER, feature_sets, is_feature_folder
+from ..features.recovered import recovered_head, require_logits_of
 from ..features.store import FeatureStore, is_store
 from ..reference.head import Head
 from .feature_folder import read_about
-from .feature_sets import ArraySet, FeatureSet, FileSet, StoreSet
+from .feature_sets import ID_VAL, OOD_VAL, ArraySet, FeatureSet, FileSet, StoreSet
+from .protocols import find_protocol
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,18 @@ class KnownFolder:
     head: Head
     fit: FeatureSet
     folder: Path | None = None
+
+    @property
+    def validation_names(self) -> set[str]:
+        """Sets that are there to choose settings on, and that no benchmark judges."""
+        known = find_protocol(self.protocol)
+        return {ID_VAL, OOD_VAL, *(part.name for part in (known.tuning if known is not None else ()))}
+
+    def own_set(self, name: str) -> Path | None:
+        """Where the folder has a set of its own, if it has."""
+        if self.folder is None or not self.folder.is_dir():
+            return None
+        return feature_sets(self.folder).get(name)
 
 
 def known_folder(folder: str | Path) -> KnownFolder:
@@ -45,14 +59,18 @@ def known_folder(folder: str | Path) -> KnownFolder:
 
 
 def _head(folder: Path) -> Head:
-    """Its own file, or that of the store of rows to fit on."""
-    path = folder / HEAD_OF_FOLDER
-    if path.is_file():
-        return head_files.read_head(path)
-    head = FeatureStore(folder / FIT).head if is_store(folder / FIT) else None
-    if head is not None:
-        return head
-    raise InputError(f"{folder} has no {HEAD_OF_FOLDER}: expected the weight and bias of the last layer")
+    """Its own file, that of the store of rows to fit on, or that of the logits beside these rows."""
+    path, rows = folder / HEAD_OF_FOLDER, folder / f"{FIT}.safetensors"
+    arrays = [open_array(rows)] if rows.is_file() and not is_store(folder / FIT) else []
+    stored = FeatureStore(folder / FIT).head if is_store(folder / FIT) else None
+    head = head_files.read_head(path) if path.is_file() else recovered_head(arrays) or stored
+    if head is None:
+        raise InputError(
+            f"{folder} has no {HEAD_OF_FOLDER}: expected the weight and bias of the last layer, or logits "
+            f"beside the features of {FIT}, from which they can be recovered"
+        )
+    require_logits_of(head, arrays)
+    return head
 
 
 def feature_set(path: str | Path) -> FeatureSet:

@@ -36,6 +36,7 @@ class Ranking:
 
     ``method`` is leave-class-out, or validation OOD; ``decided_by`` are the rows that were judged, by the
     name of their set; ``left_out`` the classes of each fold. No other rows but those fitted on had a part.
+    ``doubt`` is why the head seems not to belong to the features, where that was overruled.
     """
 
     subject: str
@@ -48,6 +49,7 @@ class Ranking:
     ranked: tuple[Ranked, ...]
     left_out: tuple[tuple[int, ...], ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    doubt: str | None = None
     versions: Mapping[str, str] = field(default_factory=versions)
 
     @property
@@ -75,6 +77,7 @@ class Ranking:
             f"chosen for {self.subject} among {len(self.ranked)} candidates on {how} ({self.folds} folds): "
             f"judged on {sets}, "
             f"fitted on {self.fitted_on:,} other ID rows; {self._unread}"
+            + ("" if self.doubt is None else f"; measured by force: {self.doubt}")
         )
 
     @property

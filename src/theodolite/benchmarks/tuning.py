@@ -3,7 +3,8 @@
     ranking = tune("features:FOLDER", ["ora+react:{70,80,90}", "knn?k={10,50,200}"])
     ranking.chosen                                              # text that --detector takes
 
-Of a feature folder the head and ``id_fit`` are opened, nothing else: neither ``id_test`` nor an OOD set.
+Of a feature folder the head and ``id_fit`` are opened, and ``id_val`` and ``ood_val``, which are never
+judged; nothing else: neither ``id_test`` nor an OOD set.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from ..core.errors import InputError, TheodoliteWarning
 from ..detectors.grid import expand_grids
 from ..detectors.spec import DetectorSpec, Option, parse_specs
 from .asked import FEATURES
+from .belonging import require_head_of
 from .chosen_rows import ChosenRows, LabelledRows
-from .feature_sets import AVERAGE, FIT, TEST, FeatureSet
+from .feature_sets import AVERAGE, FIT, ID_VAL, OOD_VAL, TEST, FeatureSet
 from .known_folder import KnownFolder, feature_set, known_folder
 from .leave_out import FOLDS, KnownData
 from .protocols import find_protocol
@@ -37,19 +39,23 @@ def tune(
     folds: int | None = None,
     seed: int = 0,
     command: str | None = None,
+    force: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Ranking:
     """Choose among settings: ``detectors`` are specs, several at once by braces, ``knn?k={10,50,200}``.
 
     Without ``validation_ood`` some ID classes play OOD (`benchmarks.leave_out`). ``held_out`` are ID rows
     that the network did not learn and that no benchmark will judge; without them a share of the rows to fit
-    on is held out. ``features`` is a feature folder, or a subject, whose test and OOD sets are left alone.
-    There are five folds, or as many as there are classes to leave out.
+    on is held out. Where neither is given, a folder's own sets ``ood_val`` and ``id_val`` are taken, if it
+    has them (``validation_ood={}`` takes none). ``features`` is a feature folder, or a subject, whose test
+    and OOD sets are left alone. There are five folds, or as many as there are classes to leave out. A head
+    that hardly agrees with the labels is refused, unless forced (`benchmarks.belonging`).
     """
     known = _known(features)
+    doubt = require_head_of(known.name, known.head, known.fit, force=force)
     specs = candidates(detectors, known.protocol)
-    outliers = _validation(known, validation_ood)
-    data = _data(known, None if held_out is None else _opened(held_out, known))
+    outliers, judged = _validation(known, validation_ood, held_out)
+    data = _data(known, next(iter(judged.values()), None))
     _require_other_rows(data, outliers)
     left_out: tuple[tuple[int, ...], ...] = ()
     if outliers:
@@ -64,7 +70,7 @@ def tune(
     if not order.ranked:
         reasons = "; ".join(f"{label}: {reason}" for label, reason in order.refused.items())
         raise InputError(f"no candidate could be computed in every fold: {reasons}")
-    rows = {HELD_SHARE if held_out is None else HELD_OUT: ChosenRows(data.held_out), **outliers}
+    rows = {next(iter(judged), HELD_SHARE): ChosenRows(data.held_out), **outliers}
     return Ranking(
         subject=known.name,
         command=command or f"theodolite.tune({known.name!r}, {list(detectors)})",
@@ -76,6 +82,7 @@ def tune(
         ranked=order.ranked,
         left_out=left_out,
         refused=order.refused,
+        doubt=doubt,
     )
 
 
@@ -128,25 +135,34 @@ def _known(features: str | Path | Subject) -> KnownFolder:
 
 
 def _validation(
-    known: KnownFolder, given: Mapping[str, str | Path | FeatureSet] | None
-) -> dict[str, FeatureSet]:
-    """The validation OOD sets: those that are given. A protocol's own, if it has some, would enter here."""
+    known: KnownFolder,
+    given: Mapping[str, str | Path | FeatureSet] | None,
+    held_out: str | Path | FeatureSet | None,
+) -> tuple[dict[str, FeatureSet], dict[str, FeatureSet]]:
+    """The validation OOD sets, and the held-out ID rows: those that are given, or the folder's own."""
+    if given is None and held_out is None:
+        own = {name: path for name in (OOD_VAL, ID_VAL) if (path := known.own_set(name)) is not None}
+        found = {name: feature_set(path) for name, path in own.items()}
+        strange = {name: rows for name, rows in found.items() if name == OOD_VAL}
+        return strange, {name: rows for name, rows in found.items() if name == ID_VAL}
     outliers = {name: _opened(rows, known) for name, rows in (given or {}).items()}
     for name in outliers:
-        if name in (FIT, TEST, AVERAGE, HELD_OUT, HELD_SHARE):
+        if name in (FIT, TEST, AVERAGE, ID_VAL, HELD_OUT, HELD_SHARE):
             raise InputError(f"a validation set cannot be called {name!r}, which has a meaning of its own")
-    return outliers
+    return outliers, {} if held_out is None else {HELD_OUT: _opened(held_out, known)}
 
 
 def _opened(rows: str | Path | FeatureSet, known: KnownFolder) -> FeatureSet:
-    """Features by their path; one of the folder's own sets is what a benchmark judges on, and is refused."""
+    """Features by their path; a set of the folder that a benchmark judges on is refused."""
     if not isinstance(rows, str | Path):
         return rows
     place = Path(rows).expanduser().resolve()
-    if known.folder is not None and place.parent == known.folder.resolve():
+    inside = known.folder is not None and place.parent == known.folder.resolve()
+    if inside and place.name.removesuffix(".safetensors") not in known.validation_names:
         raise InputError(
             f"{rows} is a set of the feature folder {known.folder}, on which `theodolite bench` judges: tune "
-            f"on data that lies elsewhere, and that is none of its samples"
+            f"on {', '.join(sorted(known.validation_names))}, which it never judges, or on data that lies "
+            f"elsewhere, and that is none of its samples"
         )
     return feature_set(rows)
 

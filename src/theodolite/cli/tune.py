@@ -15,7 +15,9 @@ from .fit import require_place
 
 
 def tune(
-    features: Annotated[str, typer.Argument(help="features:FOLDER; of it the head and id_fit are read.")],
+    features: Annotated[
+        str, typer.Argument(help="features:FOLDER; of it the head, id_fit, id_val and ood_val are read.")
+    ],
     detector: Annotated[
         list[str],
         typer.Option("--detector", help="Scores to choose from: 'knn?k={10,50,200}', 'ora+react:{80,90}'."),
@@ -24,7 +26,8 @@ def tune(
         list[str] | None,
         typer.Option(
             "--validation-ood",
-            help="NAME=FEATURES: OOD features to choose on, a store or a file. Default: ID classes play OOD.",
+            help="NAME=FEATURES: OOD features to choose on, a store or a file. Default: the folder's "
+            "ood_val, or ID classes play OOD.",
         ),
     ] = None,
     held_out: Annotated[
@@ -35,6 +38,9 @@ def tune(
         int | None, typer.Option("--folds", min=1, help="How many folds (default 5, or a fold a class).")
     ] = None,
     seed: options.Seed = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Choose although the head hardly agrees with the labels.")
+    ] = False,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The record, for `theodolite bench --ranking`.")
     ] = Path("ranking.json"),
@@ -51,11 +57,12 @@ def tune(
         ranking = choose(
             features,
             detector,
-            validation_ood=outliers,
+            validation_ood=outliers or None,
             held_out=held_out,
             folds=folds,
             seed=seed,
             command=command_line(data_root(None)),
+            force=force,
             progress=progress,
         )
     console.print(terminal(ranking_table(ranking)))
