@@ -16,6 +16,7 @@ from made_folders import CLASSES, WIDTH, make_folder
 from theodolite import Head
 from theodolite.benchmarks import ArraySet, BenchSettings, Highlight, Intervals, RunResult, Subject, bench
 from theodolite.benchmarks import run as run_bench
+from theodolite.benchmarks.asked import Asked
 from theodolite.benchmarks.belonging import doubt_about
 from theodolite.benchmarks.command import command_of
 from theodolite.benchmarks.feature_folder import from_folder
@@ -145,6 +146,9 @@ def test_the_command_of_a_call_is_whole(tmp_path: Path) -> None:
     settings = BenchSettings(cache=tmp_path / "cache")
     made = bench(f"features:{folder}", detectors=["msp"], intervals=Intervals(20, seed=4), settings=settings)
     assert made.command.endswith("--detector msp --intervals --replicates 20 --seed 4")
+    tests = Intervals(tests=50, seed=3, metrics=("aupr_in",))
+    tested = Asked(["ora", "msp"], (), "ora").command("cifar10", ["a"], {}, {}, {}, tests)
+    assert tested.endswith("--against ora --metric aupr_in --replicates 50 --seed 3")
 
 
 def test_pictures_are_those_of_the_models_that_looked_at_them(tmp_path: Path) -> None:

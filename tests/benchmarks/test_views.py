@@ -171,5 +171,8 @@ def test_of_the_two_rows_of_odin_the_right_one_is_meant(place: Path) -> None:
 def test_one_layer_is_not_several(place: Path) -> None:
     with pytest.raises(InputError, match="--layer stem is one layer"):
         run(place, "knn", layers=("stem",))
+    settings = BenchSettings(cache=place / "cache", layers=("stem", "block"))
+    with pytest.raises(InputError, match="--layer is for models that look at pictures"):
+        bench(f"features:{folder_with(place, 'stem:6')}", detectors=["knn"], settings=settings)
     with pytest.raises(CaptureError, match="'steam' is no layer of the model; did you mean 'stem'"):
         run(place, "knn", layers=("steam", "block"))

@@ -192,3 +192,7 @@ def test_mistakes_are_one_paragraph(folders: list[str], cache: Path, tmp_path: P
         assert out.code == 2, (args, out)
         assert word in " ".join(out.err.split()), out.err
         assert "Traceback" not in out.err
+        # Of a run that is over nothing is lost.
+        kept = "What was measured is in" in " ".join(out.err.split())
+        assert kept is (tmp_path / "results.json").is_file() is ("--sort" in args or "--only" in args)
+        (tmp_path / "results.json").unlink(missing_ok=True)

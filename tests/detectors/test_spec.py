@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from theodolite.core.errors import InputError
-from theodolite.detectors.spec import parse_spec, parse_specs, spec_text
+from theodolite.detectors.spec import on_every_layer, parse_spec, parse_specs, spec_text
 
 
 def test_specs_by_text() -> None:
@@ -60,3 +60,11 @@ def test_with_layers_scores_without_a_head_have_a_row_more() -> None:
     assert asked.label == "MDS on layers combine=p-values"
     for text in ("knn?k=7", "ora?aggregate=mean+react:80", "relative-energy"):
         assert spec_text(parse_spec(text).build()) == text
+
+
+@pytest.mark.parametrize("name", ["maha+", "ssd+", "knn?k=5"])
+def test_a_plus_in_the_name_of_a_score_is_no_blank(name: str) -> None:
+    spec = on_every_layer(parse_spec(name))
+    assert parse_spec(spec.text) == spec
+    assert parse_spec(spec_text(spec.template)).options == spec.options
+    assert parse_spec(f"layered?detector={name}").template.options() == spec.template.options()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -177,3 +178,37 @@ def test_no_number_depends_on_a_view() -> None:
         for table in metric_tables(result, view):
             for label, row in table.rows:
                 assert [cell.text for cell in row] == everything[table.name, label]
+
+
+def ranked_rows(view: View, result: RunResult) -> list[str]:
+    return [label for label, _ in joint_tables(result, view)[0].rows]
+
+
+def test_ranks_that_print_the_same_are_ties() -> None:
+    result = join(made({"one": 0.0, "two": 1.0}))
+    assert result.joint is not None
+    places = {"ORA": 1.53, "MSP": 1.47, "Energy": 3.0, "Recommended": 4.0, "KNN k=200": 5.0}
+    result = replace(result, joint=replace(result.joint, ranks={"fpr95": places}))
+    assert ranked_rows(View(sort="rank", top=1), result) == ["ORA", "MSP", "Recommended"]
+
+
+def test_without_anything_to_be_best_by_all_rows_stay() -> None:
+    """Two models that have no score in common have no average over both, and no rank."""
+    result = made({"one": 0.0, "two": 1.0})
+    apart = {"one": ("ORA", "MSP"), "two": ("Energy", "KNN k=200")}
+    cells = tuple(cell for cell in result.cells if cell.detector in apart[cell.subject])
+    assert len(ranked_rows(View(top=1), join(replace(result, cells=cells)))) == 4
+
+
+def test_a_joint_table_says_that_it_has_no_column_to_sort_by() -> None:
+    result = join(made({"one": 0.0, "two": 1.0}))
+    for sort, said in (("near", True), ("average", False), ("fpr95", False)):
+        legend = joint_tables(result, View(sort=sort))[0].legend
+        assert ("in the order of the average: near is a column of the tables of single" in legend) is said
+
+
+def test_tests_of_an_earlier_run_do_not_stay_beside_others(tmp_path: Path) -> None:
+    stale = tmp_path / "results-paired.csv"
+    stale.write_text("of another run")
+    assert stale not in write_files(made(), tmp_path)
+    assert not stale.exists()

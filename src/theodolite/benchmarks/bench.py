@@ -197,6 +197,11 @@ class _Gatherer:
             specs, reference = asked.specs(self.protocol.settings, model=True, layers=len(layers) > 1)
             self.views = requests(specs, layers)
             return [self.subject(spec, name) for name, spec in names.items()], specs, reference
+        if self.settings.layers:
+            raise InputError(
+                "--layer is for models that look at pictures: a feature folder has the layers that it was "
+                "extracted with"
+            )
         # Feature folders say themselves which protocol they belong to, and with it which settings.
         subjects = [self.subject(spec, name) for name, spec in names.items()]
         specs, reference = asked.specs(

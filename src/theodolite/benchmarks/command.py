@@ -24,9 +24,19 @@ def command_of(
         words += [word for value in values for word in (option, value)]
     for model, file in weights.items():
         words += ["--weights", f"{model}={file}"]
-    if intervals is not None and intervals.replicates:
-        words += ["--intervals", "--replicates", str(intervals.replicates), "--seed", str(intervals.seed)]
+    words += [] if intervals is None else _interval_words(intervals, tested=bool(repeated.get("--against")))
     return shlex.join([*words, *(flag for flag, given in flags.items() if given)])
+
+
+def _interval_words(intervals: Intervals, *, tested: bool) -> list[str]:
+    """Draws and seed, of intervals or else of paired tests; metrics that have them beside the usual ones."""
+    words = [word for name in intervals.metrics for word in ("--metric", name)]
+    usual = Intervals()
+    if intervals.replicates:
+        words += ["--intervals", "--replicates", str(intervals.replicates), "--seed", str(intervals.seed)]
+    elif tested and (intervals.tests, intervals.seed) != (usual.tests, usual.seed):
+        words += ["--replicates", str(intervals.tests), "--seed", str(intervals.seed)]
+    return words
 
 
 def _protocol_words(protocol: str | Protocol | None) -> list[str]:

@@ -155,7 +155,11 @@ def bench(
             ),
             rankings=[Ranking.load(path) for path in ranking or []],
         )
-    view.require_fits(result)
+    try:
+        view.require_fits(result)
+    except InputError as error:
+        whole, *_ = [*write_files(result, output), *write_pages(result, output)]
+        raise InputError(f"{error}. What was measured is in {whole.parent}, all of it") from error
     for part in shown(result, view):
         if isinstance(part, str):
             say(console, part)

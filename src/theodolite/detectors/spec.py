@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self, TypeAlias
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from ..core.errors import InputError
 from ._base import Detector
@@ -62,7 +62,7 @@ class DetectorSpec:
     @property
     def text(self) -> str:
         """The spec as `parse_spec` reads it."""
-        query = urlencode(self.chosen, safe=":/?,+= ")
+        query = urlencode(self.chosen, safe=":/?,+= ", quote_via=quote)
         return self.name + (f"?{query}" if query else "") + (f"+{self.shaping}" if self.shaping else "")
 
     @property
@@ -111,7 +111,8 @@ def parse_spec(text: str, *, settings: Settings | None = None, model: bool = Fal
     head, _, query = text[: shaped.start() if shaped else None].partition("?")
     record = detector_record(head.strip())
     takes = inspect.signature(record.detector.__init__).parameters
-    chosen = {key: _value(value) for key, value in parse_qsl(query)}
+    # A + is a sign of its own here (maha+), and no blank.
+    chosen = {key: _value(value) for key, value in parse_qsl(query.replace("+", "%2B"))}
     unknown = sorted(set(chosen) - set(takes))
     if unknown:
         known = ", ".join(name for name in takes if name not in ("self", "shaping")) or "none"
@@ -182,7 +183,7 @@ def spec_text(detector: Detector) -> str:
     usual = type(detector)().options()
     chosen = {key: value for key, value in detector.options().items() if value != usual[key]}
     shaping = chosen.pop("shaping", None)
-    query = urlencode(chosen)
+    query = urlencode(chosen, quote_via=quote)
     return detector.record.name + (f"?{query}" if query else "") + (f"+{shaping}" if shaping else "")
 
 

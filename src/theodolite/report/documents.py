@@ -48,6 +48,8 @@ def write_files(
     }
     if result.paired is not None:
         texts[f"{name}-paired.csv"] = csv_text(paired_long_table(result))
+    else:  # one of an earlier run is of other figures
+        (folder / f"{name}-paired.csv").unlink(missing_ok=True)
     for file, text in texts.items():
         write_bytes(folder / file, text.encode())
     return [folder / file for file in (f"{name}.json", *texts)]

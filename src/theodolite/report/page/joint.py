@@ -11,7 +11,7 @@ from ...evaluation import Metric
 from ..documents import accuracy_text
 from ..tables import View, joint_table, metric_table, paired_tables, printed
 from ..tables.joint import RANK, common_metrics, said_of_averages
-from ..tables.view import overall_average
+from ..tables.view import overall_average, printed_rank
 from .headlines import Headline
 from .results import MetricView
 
@@ -119,7 +119,7 @@ def _best(result: RunResult, known: Metric) -> list[Headline]:
     if not places:
         return []
     name = min(places, key=lambda label: places[label])
-    return [Headline(f"best mean rank by {known.title}", f"{places[name]:.1f}", name)]
+    return [Headline(f"best mean rank by {known.title}", printed_rank(places[name]), name)]
 
 
 def _facts(result: RunResult, name: str) -> str:

@@ -10,7 +10,7 @@ from ...benchmarks.result import RunResult
 from ...evaluation import Metric
 from .results import legend, model_tables, shown
 from .table import ABSENT, Table, TableCell, printed, ranks
-from .view import View
+from .view import View, printed_rank
 
 RANK = "rank"
 OVER_SETS = "of every model the average over its OOD sets"
@@ -43,6 +43,7 @@ def joint_table(result: RunResult, known: Metric, view: View | None = None) -> T
         OVER_SETS,
         *said_of_averages(result),
         f"{RANK}: place among the {len(places)} scores that every model has, averaged over models",
+        *view.said_of_order(result),
         *view.said(len(labels), len(View().joint_rows(result, known))),
     ]
     found = [cell for column in columns.values() for cell in column if cell is not None]
@@ -92,6 +93,6 @@ def marked_cells(cells: Sequence[Cell | None], known: Metric) -> list[TableCell]
 
 
 def _ranked(places: Sequence[float | None]) -> list[TableCell]:
-    texts = [ABSENT.text if place is None else f"{place:.1f}" for place in places]
+    texts = [ABSENT.text if place is None else printed_rank(place) for place in places]
     marks = ranks(texts, lower_is_better=True)
     return [TableCell(text, mark) for text, mark in zip(texts, marks, strict=True)]

@@ -105,6 +105,14 @@ class View:
         }
         return self._rows(result, labels, values.get, lower_is_better=metric.lower_is_better)
 
+    def said_of_order(self, result: RunResult) -> list[str]:
+        """What a joint table says of an order that it has no column for."""
+        known = (None, NAME, AVERAGE, RANK, *(metric.name for metric in list_metrics()))
+        if self.sort in known:
+            return []
+        by = "rank" if overall_average(result) is None else "average"
+        return [f"in the order of the {by}: {self.sort} is a column of the tables of single models"]
+
     def said(self, shown: int, of: int) -> list[str]:
         """What a legend says of rows that are left out."""
         return [] if shown == of else [f"{shown} of {of} scores shown, and marks are among these"]
@@ -124,7 +132,8 @@ class View:
             for label in kept
         }
         ordered = sorted(kept, key=lambda label: (values[label] is None, values[label] or 0.0))
-        if self.top is not None and len(ordered) > self.top:
+        # Where nothing puts them in order there are no best ones, and all stay.
+        if self.top is not None and len(ordered) > self.top and set(values.values()) != {None}:
             last = values[ordered[self.top - 1]]
             best = {label for label in ordered[: self.top] if values[label] is not None}
             best |= {label for label in ordered if last is not None and values[label] == last}
@@ -141,8 +150,14 @@ def overall_average(result: RunResult) -> ModelAverage | None:
     return next((one for one in averages if list(one.models) == result.models), None)
 
 
+def printed_rank(place: float) -> str:
+    """A mean rank as tables show it."""
+    return f"{place:.1f}"
+
+
 def _rank(result: RunResult, known: Metric) -> Measure:
-    return ({} if result.joint is None else result.joint.ranks.get(known.name, {})).get
+    places = {} if result.joint is None else result.joint.ranks.get(known.name, {})
+    return {label: float(printed_rank(place)) for label, place in places.items()}.get
 
 
 def _metric_of(sort: str | None) -> Metric | None:
