@@ -144,22 +144,21 @@ def bench(
         force=settings.force,
         progress=settings.watcher.scoring,
     )
-    result = replace(result, notes=(*gatherer.notes, *result.notes))
-    result = join(with_repeats(_telling(result, rankings), repeats))
+    result = join(with_repeats(_telling(result, rankings, gatherer.notes), repeats))
     if reference is None:
         return result
     tests = Pairing(reference, tuple(intervals.names), intervals.tests, intervals.level, intervals.seed)
     return replace(result, paired=tests.of(result.evaluations))
 
 
-def _telling(result: RunResult, rankings: Sequence[Ranking]) -> RunResult:
-    """The result, in which every score that was chosen says on what.
+def _telling(result: RunResult, rankings: Sequence[Ranking], notes: Sequence[str] = ()) -> RunResult:
+    """The result with further notes, in which every score that was chosen says on what.
 
     By its label: a score that changes a model's inputs, and its form on features, are one text.
     """
     told = {choice.ranked[0].label: choice.statement for choice in rankings}
     facts = {label: replace(fact, chosen_on=told.get(label)) for label, fact in result.detectors.items()}
-    return replace(result, detectors=facts)
+    return replace(result, detectors=facts, notes=(*notes, *result.notes))
 
 
 def _require_apart(choice: Ranking, subjects: Sequence[Subject]) -> None:
@@ -251,11 +250,9 @@ class _Gatherer:
                 self._sources[part.name] = part.open(self.root)
             source = self._sources[part.name]
             if source is None or row < len(source):
-                return (
-                    None
-                    if source is None or held_by(source) != PICTURES
-                    else upright(as_picture(source[row].image))
-                )
+                if source is None or held_by(source) != PICTURES:
+                    return None
+                return upright(as_picture(source[row].image))
             row -= len(source)
         return None
 
