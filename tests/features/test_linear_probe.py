@@ -228,7 +228,7 @@ def test_lbfgs_says_where_it_is_not_done() -> None:
         solve_probe(problem.train, problem.labels, passes=3)
     for bad in ({"penalty": -1.0}, {"passes": 0}, {"penalty": float("nan")}):
         with pytest.raises(InputError, match="penalty must be 0 or above and passes at least 1"):
-            solve_probe(problem.train, problem.labels, **bad)  # type: ignore[arg-type]
+            solve_probe(problem.train, problem.labels, **bad)
 
 
 def test_adam_on_unit_features_is_adam_on_rows_divided_by_their_norm() -> None:
