@@ -151,5 +151,5 @@ class NegLabel(Detector):
 
 
 def _log_sigmoid(odds: Tensor) -> Tensor:
-    """log 1/(1 + exp(−x)) in a form that stays finite wherever it is worked: ONNX takes the logarithm of 0."""
+    """log 1/(1 + exp(−x)), finite wherever it is worked: the one of ONNX takes the logarithm of 0."""
     return odds.clamp_max(0) - torch.log1p(torch.exp(-odds.abs()))
