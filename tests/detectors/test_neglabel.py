@@ -145,3 +145,13 @@ def test_it_stands_apart_from_the_scores_that_need_no_words(words: Path) -> None
     spec = parse_spec(f"NegLabel?negatives={words}&share=1")
     built = spec.build().fit(head=HEAD)
     torch.testing.assert_close(built.score(NEAR), fitted(words, share=1.0).score(NEAR))
+
+
+def test_shares_of_nought_and_of_one_keep_their_odds(words: Path) -> None:
+    """At a temperature of 1e-4 no share is a number between 0 and 1; of one group the score is the odds."""
+    detector = fitted(words, share=1.0, group_words=1000, temperature=1e-4)
+    rows = torch.cat([NEAR, FAR])
+    cosines = torch.nn.functional.normalize(rows) @ torch.nn.functional.normalize(torch.cat([TEXTS, SPARE])).T
+    names, others = (part.amax(dim=1) for part in torch.split(cosines / 1e-4, [CLASSES, WORDS], dim=1))
+    assert float((names - others).abs().max()) > 1000
+    torch.testing.assert_close(detector.score(rows), names - others, rtol=1e-3, atol=1.0)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from ..core.errors import FittingWarning, InputError
 from ..core.once import kept, kept_like
@@ -148,4 +147,9 @@ class NegLabel(Detector):
         cosines = rows @ self.words.to(features).T / self.temperature
         others = [torch.logsumexp(group, dim=1) for group in torch.split(cosines, self._sizes, dim=1)]
         odds = names[:, None] - torch.stack(others, dim=1)
-        return torch.logsumexp(logsigmoid(odds), dim=1) - torch.logsumexp(logsigmoid(-odds), dim=1)
+        return torch.logsumexp(_log_sigmoid(odds), dim=1) - torch.logsumexp(_log_sigmoid(-odds), dim=1)
+
+
+def _log_sigmoid(odds: Tensor) -> Tensor:
+    """log 1/(1 + exp(−x)), finite wherever it is worked: the one of ONNX takes the logarithm of 0."""
+    return odds.clamp_max(0) - torch.log1p(torch.exp(-odds.abs()))
