@@ -33,8 +33,9 @@ from ..features.extraction import shard_of
 from ..features.forward import Forward
 from ..features.listing import content_bits
 from ..features.manifest import EXIF
-from ..features.ray_cluster import cluster, import_ray, merged_by_tasks, processes
+from ..features.ray_cluster import cluster, import_ray, merged_by_tasks
 from ..features.ray_extract import SentModel
+from ..features.ray_pool import processes
 from ..features.ray_told import done, told, untold
 from ..features.settings import Running
 from ..features.store import UNLABELLED, number_of

@@ -24,8 +24,9 @@ from ..data import ImageSource
 from ..data.sampling import sample_of
 from ..features.arrays import FeatureArray
 from ..features.engine import RayEngine, engine_of
-from ..features.ray_cluster import cluster, import_ray, over_processes, processes
+from ..features.ray_cluster import cluster, import_ray
 from ..features.ray_extract import SentModel
+from ..features.ray_pool import over_processes, processes
 from ..features.ray_source import SentSource
 from ..features.settings import Running
 from ..features.store import FeatureStore
