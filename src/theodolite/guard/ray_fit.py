@@ -15,6 +15,7 @@ from ..core.errors import InputError
 from ..detectors import Detector
 from ..features.arrays import ArrayParts
 from ..features.folders import HOLDS_FEATURES
+from ..features.layer_rows import layer_names
 from ..features.ray_cluster import cluster, import_ray, merged_by_tasks, task_for
 from ..features.ray_extract import required_engine
 from ..features.settings import ExtractionSettings, Watch
@@ -29,6 +30,7 @@ from .fitting import Allowed, FittedGuard, open_known
 from .guard import CALIBRATION_SHARE
 from .holdout import check_share
 from .part import Part
+from .shown import asking, shown_of
 
 # Rows that are worth a task of their own, and tasks for each core: enough that none waits long for the last.
 _ROWS, _TASKS = 4096, 4
@@ -55,17 +57,19 @@ def fit_on_ray(
     check_share(calibration_share)
     chosen = choose_detector(detector)
     named = DataPaths.of(data, calibration, settings)
+    _require_one_layer(chosen, several=len(layer_names(settings.layer)) > 1)  # before any picture is read
     accept = allowed.get("accept_code_change", False)
     with cluster(engine) as ray:
         known = open_known(
             named,
             model,
             weights=weights,
-            settings=settings,
+            settings=replace(settings, score=asking(chosen)),
             progress=progress,
             head=allowed.get("head"),
             accept_code_change=accept,
         )
+        _require_one_layer(chosen, several=shown_of(known.fit).rows is not None)
         require_head(chosen, known.fit.head)
         share = 0.0 if named.calibration is not None else calibration_share
         plan = _Collecting.of(known, named, chosen, share, weights, accept)
@@ -81,7 +85,17 @@ def fit_on_ray(
         per_class=allowed.get("per_class", False),
         force=allowed.get("force", False),
         accept_code_change=accept,
+        settings=ExtractionSettings(kind=HOLDS_FEATURES) if named.hold_features else None,
     )
+
+
+def _require_one_layer(detector: Detector, *, several: bool) -> None:
+    """Refuse features of several layers: their scores read the rows more than once, which a merge cannot."""
+    if several or detector.of_layers:
+        raise InputError(
+            "scores of several layers read their rows more than once, and are not fitted on Ray: extract "
+            "with --engine ray, and fit on that store without it"
+        )
 
 
 @dataclass(frozen=True)
@@ -107,10 +121,12 @@ class _Collecting:
         accept: bool,
     ) -> _Collecting:
         if isinstance(known.fit, ArrayParts):
-            paths = tuple(Path(path).expanduser().resolve() for path in named.fit)
+            # As they were given: files of the same name are told apart by that, and rows are called by it.
+            paths = tuple(Path(path).expanduser() for path in named.fit)
             return cls(paths, detector, share, known.fit.head, None, HOLDS_FEATURES, accept)
         paths = tuple(store.path.resolve() for store in known.fit.parts)
-        return cls(paths, detector, share, None, weights, None, accept)
+        own = any(store.head is not None for store in known.fit.parts)
+        return cls(paths, detector, share, None if own else known.fit.head, weights, None, accept)
 
     def collected(self, ray: Any, count: int) -> Part:
         """All parts as one; a shaping that learns has its first look at all of them first."""
