@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import pytest
 import torch
 from PIL import Image
 
+from made_guards import fitted as made_guard
+from made_guards import head
 from played_ray import PlayedRay, played_ray
-from theodolite import ExtractionSettings, Guard, Head, Running, extract, fit_guard
+from theodolite import ExtractionSettings, Guard, Head, Running, extract, fit_guard, fit_parts
 from theodolite.core.errors import InputError
 from theodolite.guard import ray_fit
+from theodolite.report.ray_scores import score_on_ray
 
 pytestmark = pytest.mark.usefixtures("played_ray", "one_thread", "cache")
 
@@ -135,3 +140,39 @@ def test_what_files_hold_is_passed_on_to_the_calibration(
     for name in ("fit", "new"):
         np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(200, 8)).astype("f4"))
     assert_same(*fitted("fit.npz", calibration="new.npz", detector="knn", kind="features"))
+
+
+# ------------------------------------------------------------------ what is refused, and what is nothing
+
+
+@pytest.mark.parametrize("engine", ["ray", "nonsense"])
+def test_verdicts_that_this_process_gives_refuse_an_engine(engine: str, tmp_path: Path) -> None:
+    """Else it would run here, silently."""
+    np.savez(tmp_path / "rows.npz", features=np.zeros((4, 16), np.float32))
+    expected = "score_on_ray" if engine == "ray" else "engine must be"
+    with pytest.raises(InputError, match=expected):
+        list(made_guard(200).score_paths(tmp_path / "rows.npz", running=Running(engine=engine)))
+
+
+def test_what_nothing_is_done_on_a_cluster_for_refuses_an_engine(tmp_path: Path) -> None:
+    settings = ExtractionSettings(running=ON_RAY)
+    np.savez(tmp_path / "rows.npz", features=np.zeros((4, 16), np.float32))
+    with pytest.raises(InputError, match=r"to import .* is done by this process"):
+        extract(tmp_path / "rows.npz", head=head(), output=tmp_path / "store", settings=settings)
+    for calibration in (None, tmp_path / "rows.npz"):
+        with pytest.raises(InputError, match="to merge parts is done by this process"):
+            fit_parts([tmp_path / "part.safetensors"], calibration=calibration, settings=settings)
+
+
+def test_a_shard_of_unreadable_pictures_has_no_verdicts(pictures: Path, tmp_path: Path) -> None:
+    shutil.copytree(pictures, tmp_path / "new")
+    for path in sorted((tmp_path / "new" / "a").iterdir())[:9]:
+        path.write_bytes(b"no picture")
+    guards = fitted(pictures, TINY, detector="knn")
+    for number, (guard, running) in enumerate(zip(guards, BOTH, strict=True)):
+        settings = ExtractionSettings(shard_rows=4, running=replace(running, skip_unreadable=True))
+        store = extract(tmp_path / "new", TINY, output=tmp_path / f"store-{number}", settings=settings)
+        assert 0 in [len(store.shard(index).names) for index in range(store.shards)]
+        assert sum(map(len, guard.score_paths(store.path))) == 51
+    tally = score_on_ray(guards[0], store.path, tmp_path / "scores.parquet")
+    assert tally.verdicts.total() == 51

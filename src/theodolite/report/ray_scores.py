@@ -9,6 +9,7 @@ counts and the strangest rows alone.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -250,7 +251,7 @@ def replacing_folder(output: Path) -> Iterator[Path]:
     """A folder to write into, which becomes ``output`` at the end, and is gone if it fails."""
     if output.suffix.lower() != ".parquet":
         raise InputError(f"{output}: on Ray scores are written as Parquet: call the folder NAME.parquet")
-    if output.exists():
+    if os.path.lexists(output):
         raise InputError(
             f"{output} is there already: on Ray scores are written as a new folder. Remove it, or choose "
             f"another name"
@@ -261,8 +262,13 @@ def replacing_folder(output: Path) -> Iterator[Path]:
         raise StorageError(f"cannot create a folder beside {output}: {error.strerror}") from error
     try:
         yield made
-        made.chmod(0o755)
-        made.rename(output)
+        try:
+            for left in made.glob("*.partial"):  # of a worker that was killed while it wrote
+                left.unlink()
+            made.chmod(0o755)
+            made.rename(output)
+        except OSError as error:
+            raise StorageError(f"the scores cannot become {output}: {error.strerror}") from error
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
