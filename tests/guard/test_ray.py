@@ -26,7 +26,8 @@ from theodolite.features.ray_cluster import import_ray
 from theodolite.features.settings import ExtractionProgress
 from theodolite.guard import ray_fit
 from theodolite.guard.choice import choose_detector
-from theodolite.guard.ray_dataset import DatasetColumns, collect_dataset
+from theodolite.guard.ray_batches import DatasetColumns
+from theodolite.guard.ray_dataset import collect_dataset
 from theodolite.guard.ray_fit import _Collecting
 from theodolite.reference.storage import pack_statistics
 from theodolite.report.ray_scores import Scoring, score_on_ray
