@@ -116,6 +116,14 @@ class ParquetPictures:
                 said = MISSING
             yield line(name, self._label(row, name), said)
 
+    def known_file(self) -> Path | None:
+        """A picture that is here, where the rows say where pictures are: other machines must see it, too."""
+        cell = self._row(0)[0][self.columns.pictures] if self.columns.places else None
+        if cell is None or "://" in cell:
+            return None
+        place = Path(cell).expanduser()
+        return place.absolute() if place.is_file() else None
+
     def _row(self, index: int) -> tuple[Cells, str]:
         """The cells of a row, and its id."""
         place = bisect_right(self._ends, index)

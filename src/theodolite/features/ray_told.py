@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from .._version import __version__
 from ..core import errors
 from ..core.errors import InputError, TheodoliteError, UnreadableImageError
+from ..core.imported import Imported, import_again, imported
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -63,17 +64,19 @@ class Told(Generic[Result]):
 
 @dataclass(frozen=True)
 class Driver:
-    """Who sends work: its version of theodolite, and the folder that relative paths start from."""
+    """Who sends work: its version of theodolite, the folder that relative paths start from, and the modules
+    that --import named."""
 
     version: str
     folder: str
+    imports: tuple[Imported, ...] = ()
 
     @classmethod
     def here(cls) -> Driver:
-        return cls(__version__, str(Path.cwd()))
+        return cls(__version__, str(Path.cwd()), imported())
 
     def joined(self) -> None:
-        """In a worker: the same version is required, and the same folder taken where it is there."""
+        """In a worker: the same version and modules are required, and the same folder taken where it is."""
         if self.version != __version__:
             raise InputError(
                 f"a worker has theodolite {__version__}, the driver {self.version}: install the "
@@ -81,6 +84,7 @@ class Driver:
             )
         if str(Path.cwd()) != self.folder and Path(self.folder).is_dir():
             os.chdir(self.folder)
+        import_again(self.imports)
 
 
 def done(work: Callable[[Unit], Result], unit: Unit, driver: Driver | None = None) -> Told[Result] | Refused:
