@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ from theodolite.cli._importing import import_own
 from theodolite.core.errors import InputError
 from theodolite.data import open_source
 from theodolite.features.ray_source import SentSource
-from theodolite.features.ray_told import Driver
+from theodolite.features.ray_told import Driver, Folders
 
 
 def test_a_worker_imports_what_the_driver_was_told_to(
@@ -34,6 +35,20 @@ def test_a_worker_imports_what_the_driver_was_told_to(
     gone = replace(driver, imports=(driver.imports[-1]._replace(module="kit.not_there"),))
     with pytest.raises(InputError, match=r"a worker cannot import kit\.not_there"):
         gone.joined()
+
+
+def test_a_worker_finds_modules_where_the_driver_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it reads what needs them: a model whose class is in a file of one's own."""
+    (tmp_path / "own_to_the_driver.py").write_text("class Model:\n    pass\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    model = importlib.import_module("own_to_the_driver").Model()
+    sent = pickle.dumps((Folders.here(), model))
+    sys.path.remove(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_to_the_driver")
+    _, read = pickle.loads(sent)
+    assert type(read).__name__ == "Model"
 
 
 def test_a_worker_of_another_version_is_refused() -> None:

@@ -11,12 +11,18 @@ import pytest
 import torch
 from PIL import Image
 
-from theodolite.core.errors import InputError
+from theodolite.core.errors import InputError, UnreadableImageError
+from theodolite.features.checked import checked_capture
+from theodolite.features.ray_extract import SentModel
+from theodolite.features.ray_told import Folders, untold
+from theodolite.features.settings import Running
 from theodolite.guard import ray_dataset
 from theodolite.guard.part_source import PartSource
 from theodolite.guard.ray_batches import BatchSource, DatasetColumns
+from theodolite.models import load_model
 from theodolite.reference.seen import Seen
 
+TINY = "python:small_models:Tiny?mean=0&size=8"
 COLUMNS = DatasetColumns("image", "label", "id")
 
 
@@ -72,3 +78,22 @@ def test_rows_of_a_batch_are_samples() -> None:
     source = BatchSource(batch(np.array([2, 0])), COLUMNS)
     assert [(source[row].id, source[row].label) for row in range(2)] == [("row-0", 2), ("row-1", 0)]
     assert len({*source.contents.values()}) == 1, "the same picture"
+
+
+def test_a_dataset_leaves_no_picture_out_unnamed() -> None:
+    """Known before Ray is asked for anything."""
+    with pytest.raises(InputError, match="filter the dataset before"):
+        ray_dataset.collect_dataset(object(), TINY, running=Running(engine="ray", skip_unreadable=True))
+
+
+def test_a_picture_that_cannot_be_read_is_named_by_the_part() -> None:
+    """The error travels in a column, and is raised as it was."""
+    loaded = load_model(TINY)
+    capture = checked_capture(loaded, None, torch.device("cpu"))
+    sent = SentModel.of(loaded, capture, None, Running(channels_last=False, engine="ray"))
+    given = batch(np.array([0, 1, 2]))
+    given["image"][1] = b"no picture"
+    made = ray_dataset._Featuring(Folders.here(), sent, COLUMNS, torch.get_num_threads())(given)
+    told = untold(made["error"][0]).raised()
+    assert isinstance(told, UnreadableImageError)
+    assert told.path == "row-1"

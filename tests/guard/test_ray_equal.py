@@ -12,13 +12,29 @@ import pytest
 import torch
 from PIL import Image
 
+from made_guards import clusters, head
 from made_guards import fitted as made_guard
-from made_guards import head
 from played_ray import PlayedRay, played_ray
-from theodolite import ExtractionSettings, Guard, Head, Running, extract, fit_guard, fit_parts
-from theodolite.core.errors import InputError
+from same_parts import assert_same_statistics
+from theodolite import (
+    ODIN,
+    ExtractionSettings,
+    FeatureStore,
+    Guard,
+    Head,
+    Running,
+    collect,
+    extract,
+    fit_guard,
+    fit_parts,
+)
+from theodolite.core.errors import InputError, UnreadableImageError
+from theodolite.features.engine import RayEngine
 from theodolite.guard import ray_fit
-from theodolite.report.ray_scores import score_on_ray
+from theodolite.guard.choice import choose_detector
+from theodolite.guard.ray_fit import _Collecting
+from theodolite.report.ray_scores import Scoring, score_on_ray
+from verdict_rows import assert_same_rows, files_of, judged, written
 
 pytestmark = pytest.mark.usefixtures("played_ray", "one_thread", "cache")
 
@@ -81,7 +97,115 @@ def assert_same(here: Guard, there: Guard) -> None:
     np.testing.assert_allclose(there.calibration.scores, here.calibration.scores, rtol=1e-6)
 
 
+# ------------------------------------------------------------------ extraction
+
+
+def stores(data: Path, place: Path, model: str = TINY, **others: Any) -> tuple[FeatureStore, FeatureStore]:
+    """Here, and on Ray."""
+    skip = others.pop("skip_unreadable", False)
+    found = []
+    for name, running in zip(("here", "there"), BOTH, strict=True):
+        settings = ExtractionSettings(shard_rows=8, running=replace(running, skip_unreadable=skip), **others)
+        found.append(extract(data, model, output=place / name, settings=settings))
+    here, there = found
+    assert there.manifest.recipe == here.manifest.recipe
+    assert files_of(there.path) == files_of(here.path)
+    return here, there
+
+
+@pytest.mark.parametrize("asked", ["a nudge", "layers"])
+def test_workers_give_what_a_score_asks_of_the_model(asked: str, pictures: Path, tmp_path: Path) -> None:
+    """Nudged inputs, and rows of several layers: not the plain features under their name."""
+    more: dict[str, Any] = {"score": ODIN()} if asked == "a nudge" else {"layer": "stem,block"}
+    _, there = stores(pictures, tmp_path, LAYERS, **more)
+    assert there.manifest.recipe.model_score is not None or there.manifest.recipe.rows is not None
+
+
+def test_a_picture_that_cannot_be_read_is_named_or_skipped(pictures: Path, tmp_path: Path) -> None:
+    shutil.copytree(pictures / "a", tmp_path / "new" / "a")
+    bad = sorted((tmp_path / "new" / "a").iterdir())[3]
+    bad.write_bytes(b"no picture")
+    with pytest.raises(UnreadableImageError, match=bad.name) as told:
+        extract(tmp_path / "new", TINY, settings=ExtractionSettings(running=ON_RAY))
+    assert told.value.path == str(bad)
+    _, there = stores(tmp_path / "new", tmp_path, skip_unreadable=True)
+    assert there.skipped == [str(bad)]
+    with pytest.raises(UnreadableImageError, match=bad.name):
+        score_on_ray(
+            tiny_guard(pictures),
+            tmp_path / "new",
+            tmp_path / "scores.parquet",
+            model=TINY,
+            running=ON_RAY,
+        )
+    assert not [path for path in tmp_path.iterdir() if "scores" in path.name], "nothing is left"
+
+
+@pytest.mark.parametrize("kind", ["list", "stack", "table", "places", "limit"])
+def test_data_of_every_kind_is_read_as_here(kind: str, pictures: Path, tmp_path: Path) -> None:
+    files = sorted(pictures.rglob("*.png"))[::5]
+    data, limit = tmp_path / "data", None
+    if kind == "list":
+        data = tmp_path / "list.txt"
+        data.write_text("".join(f"{name} 1\n" for name in files), encoding="utf-8")
+    elif kind == "stack":
+        data = tmp_path / "stack.npz"
+        np.savez(data, images=np.stack([np.asarray(Image.open(name)) for name in files]))
+    elif kind == "limit":
+        data, limit = pictures, 9
+    else:
+        pyarrow = pytest.importorskip("pyarrow", reason="pip install 'theodolite[ray]'")
+        data = tmp_path / "table.parquet"
+        encoded = {"image": [name.read_bytes() for name in files]}
+        rows = encoded if kind == "table" else {"uri": [*map(str, files)]}
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(rows), data, row_group_size=4)
+    stores(data, tmp_path, limit=limit)
+
+
 # ------------------------------------------------------------------ fits
+
+
+def test_statistics_are_equal_whatever_the_number_of_tasks(played_ray: PlayedRay, tmp_path: Path) -> None:
+    features, labels = clusters(900, 0)
+    np.savez(tmp_path / "rows.npz", features=features, labels=labels)
+    for name in ("mds", "knn", "ora+react:90"):
+        given: dict[str, Any] = {"detectors": [name], "head": head()}
+        looks = [collect(tmp_path / "rows.npz", **given)] if "+" in name else []
+        local = collect(tmp_path / "rows.npz", first_look=looks, **given)
+        plan = _Collecting(
+            (tmp_path / "rows.npz",), choose_detector(name), 0.2, head(), None, "features", False
+        )
+        for count in (1, 5):
+            assert_same_statistics(local, plan.collected(played_ray, count))
+
+
+def test_a_guard_on_pictures_is_the_same(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here, there = fitted(pictures, TINY, detector="ora")
+    assert there.class_names == here.class_names
+    assert_same(here, there)
+
+
+def test_labels_are_compared_as_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On all rows of few, so that what is refused here is refused there; of many, on those held out."""
+    monkeypatch.chdir(tmp_path)
+    features, labels = clusters(400, 0, spread=6.0)
+    np.savez("rows.npz", features=features, labels=labels)
+    given: dict[str, Any] = {"detector": "ora", "head": head(), "false_alarm_rate": 0.3}
+    here, there = (
+        fit_guard("rows.npz", settings=ExtractionSettings(running=running), **given) for running in BOTH
+    )
+    assert here.agreement == there.agreement
+    assert here.notes == there.notes
+    np.savez("wrong.npz", features=features, labels=labels.roll(1))
+    for running in BOTH:
+        with pytest.raises(InputError, match="of the labels"):
+            fit_guard("wrong.npz", settings=ExtractionSettings(running=running), **given)
+    monkeypatch.setattr(ray_fit, "_COMPARED", 100)
+    with pytest.raises(InputError, match="of the labels"):
+        fit_guard("wrong.npz", settings=ExtractionSettings(running=ON_RAY), **given)
 
 
 def test_a_score_that_asks_more_of_the_model_is_the_same(
@@ -142,7 +266,38 @@ def test_what_files_hold_is_passed_on_to_the_calibration(
     assert_same(*fitted("fit.npz", calibration="new.npz", detector="knn", kind="features"))
 
 
+# ------------------------------------------------------------------ verdicts
+
+
+def tiny_guard(pictures: Path) -> Guard:
+    settings = ExtractionSettings(running=HERE)
+    return fit_guard(
+        pictures, TINY, detector="ora", force=True, false_alarm_rate=0.3, settings=settings
+    ).guard
+
+
+def test_pictures_and_stores_are_judged_as_here(pictures: Path, tmp_path: Path) -> None:
+    guard = tiny_guard(pictures)
+    store = extract(
+        pictures, TINY, settings=ExtractionSettings(shard_rows=8, running=HERE), output=tmp_path / "s"
+    )
+    for number, data in enumerate((pictures, store.path)):
+        output = tmp_path / f"{number}.parquet"
+        score_on_ray(guard, data, output, model=TINY, running=ON_RAY)
+        assert_same_rows(judged(guard, data, HERE, TINY), written(output))
+        assert len([*output.iterdir()]) > 1, "in runs of batches, or of shards"
+    limited = Scoring(limit=10)
+    tally = score_on_ray(guard, store.path, tmp_path / "limited.parquet", scoring=limited)
+    assert tally.verdicts.total() == 10
+
+
 # ------------------------------------------------------------------ what is refused, and what is nothing
+
+
+def test_more_than_this_machine_has_is_refused_at_once(pictures: Path) -> None:
+    running = replace(HERE, engine=RayEngine(gpus=64))
+    with pytest.raises(InputError, match="64 GPUs"):
+        extract(pictures, TINY, settings=ExtractionSettings(running=running))
 
 
 @pytest.mark.parametrize("engine", ["ray", "nonsense"])

@@ -96,5 +96,5 @@ def _travelled(thing: Any) -> Any:
 def played_ray(monkeypatch: pytest.MonkeyPatch) -> PlayedRay:
     """It stands for the module ray."""
     ray = PlayedRay()
-    monkeypatch.setitem(sys.modules, "ray", ray)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "ray", ray)
     return ray

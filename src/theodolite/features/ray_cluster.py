@@ -21,7 +21,7 @@ from ..core import errors
 from ..core.errors import InputError, MissingExtraError, WorkerError
 from ..reference.pairs import merged_in_pairs
 from .engine import RayEngine
-from .ray_told import Driver, Refused, Told, done
+from .ray_told import Driver, Folders, Refused, Told, done
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -129,7 +129,7 @@ class _Ref:
 
     def __add__(self, other: _Ref) -> _Ref:
         add = self.ray.remote(num_cpus=0, max_retries=RETRIES)(_sum)
-        return _Ref(self.ray, add.remote(self.task, other.task))
+        return _Ref(self.ray, add.remote(Folders.here(), self.task, other.task))
 
 
 def merged_by_tasks(ray: Any, tasks: Iterable[Any]) -> Any:
@@ -137,8 +137,8 @@ def merged_by_tasks(ray: Any, tasks: Iterable[Any]) -> Any:
     return received(ray, merged_in_pairs((_Ref(ray, task) for task in tasks), "the data").task)
 
 
-def _sum(one: Told[Any] | Refused, other: Told[Any] | Refused) -> object:
-    """In a worker: both as one; the first of two errors."""
+def _sum(_: Folders, one: Told[Any] | Refused, other: Told[Any] | Refused) -> object:
+    """In a worker: both as one; the first of two errors. What is read first is where modules are."""
     if isinstance(one, Refused):
         return one
     if isinstance(other, Refused):

@@ -34,7 +34,7 @@ from ..features.manifest import EXIF
 from ..features.ray_cluster import cluster, import_ray, merged_by_tasks
 from ..features.ray_extract import SentModel
 from ..features.ray_pool import processes
-from ..features.ray_told import done, told, untold
+from ..features.ray_told import Folders, done, told, untold
 from ..features.settings import Running
 from ..features.store import UNLABELLED, number_of
 from ..features.writer import BATCH_SIZE
@@ -120,7 +120,7 @@ def _featured(dataset: Any, model: SentModel, columns: DatasetColumns, engine: R
         count, cpus = max(1, count - 1), cpus if count > 1 else cpus / 2
     return dataset.map_batches(
         _Featuring,
-        fn_constructor_args=(model, columns, engine.threads),
+        fn_constructor_args=(Folders.here(), model, columns, engine.threads),
         batch_size=model.running.batch_size or BATCH_SIZE,
         batch_format="numpy",
         compute=importlib.import_module("ray.data").ActorPoolStrategy(size=count),
@@ -135,7 +135,7 @@ class _Featuring:
     An error of ours travels in a column of its own, as it was raised.
     """
 
-    def __init__(self, model: SentModel, columns: DatasetColumns, threads: int) -> None:
+    def __init__(self, _: Folders, model: SentModel, columns: DatasetColumns, threads: int) -> None:
         torch.set_num_threads(threads)
         self._model, self._columns = model, columns
         self._forward: Forward | None = None
@@ -177,9 +177,9 @@ class _Made:
 
     def merged(self, ray: Any, features: Any, first_look: Part | None = None) -> Part:
         """One pass over the dataset: parts as blocks come, merged in pairs."""
-        plan = ray.put((self, first_look))
+        plan, folders = ray.put((self, first_look)), Folders.here()
         make = ray.remote(num_cpus=0, max_retries=3)(_part)
-        whole = merged_by_tasks(ray, (make.remote([plan], blocks) for blocks in _grouped(features)))
+        whole = merged_by_tasks(ray, (make.remote(folders, [plan], blocks) for blocks in _grouped(features)))
         assert isinstance(whole, Part)
         return whole
 
@@ -205,7 +205,7 @@ def _grouped(features: Any) -> Iterator[list[Any]]:
     yield ready + waiting
 
 
-def _part(plan: list[Any], blocks: list[Any]) -> object:
+def _part(_: Folders, plan: list[Any], blocks: list[Any]) -> object:
     """In a worker: a part of some blocks, or the error that one of them holds."""
     ray = import_ray()
     made, first_look = ray.get(plan[0])

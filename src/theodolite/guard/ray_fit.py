@@ -26,7 +26,7 @@ from .choice import choose_detector, require_head
 from .collecting import collect
 from .fit_data import DataPaths, KnownData
 from .fit_parts import fit_parts
-from .fitting import Allowed, FittedGuard, open_known
+from .fitting import Allowed, FittedGuard, agreed_labels, notes_on, open_known
 from .guard import CALIBRATION_SHARE
 from .holdout import check_share
 from .part import Part
@@ -34,6 +34,9 @@ from .shown import asking, shown_of
 
 # Rows that are worth a task of their own, and tasks for each core: enough that none waits long for the last.
 _ROWS, _TASKS = 4096, 4
+# Rows of which the driver compares labels and answers itself, all of them, as one machine does; of more those
+# that are held out tell enough.
+_COMPARED = 100_000
 
 
 def fit_on_ray(
@@ -71,22 +74,29 @@ def fit_on_ray(
         )
         _require_one_layer(chosen, several=shown_of(known.fit).rows is not None)
         require_head(chosen, known.fit.head)
+        force = allowed.get("force", False)
+        compared = len(known.fit) <= _COMPARED
+        agreed = agreed_labels(known.fit.head, known.fit, len(known.fit), force=force) if compared else None
         share = 0.0 if named.calibration is not None else calibration_share
         plan = _Collecting.of(known, named, chosen, share, weights, accept)
         whole = plan.collected(ray, _count(ray, known))
     source = replace(
         whole.source, provenance=known.provenance, origin=known.origin, class_names=known.class_names
     )
-    return fit_parts(
+    fitted = fit_parts(
         [replace(whole, source=source)],
         calibration=_calibration(known, named),
         class_names=class_names,
         false_alarm_rate=false_alarm_rate,
         per_class=allowed.get("per_class", False),
-        force=allowed.get("force", False),
+        force=force or compared,
         accept_code_change=accept,
         settings=ExtractionSettings(kind=HOLDS_FEATURES) if named.hold_features else None,
     )
+    if not compared:
+        return fitted
+    share_agreed = None if agreed is None else agreed.share
+    return replace(fitted, agreement=share_agreed, notes=notes_on(fitted.guard, agreed))
 
 
 def _require_one_layer(detector: Detector, *, several: bool) -> None:
