@@ -20,14 +20,42 @@ CPUS = 2
 
 
 @contextmanager
-def one_ray() -> Iterator[Any]:
-    """A Ray with two CPUs; processes that run tests beside each other take turns."""
+def one_at_a_time() -> Iterator[None]:
+    """Processes that run tests on Ray beside each other take turns."""
     place = Path(tempfile.gettempdir()) / f"theodolite-tests-ray-{os.getuid()}.lock"
     with place.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with cluster(RayEngine()) as ray:
-            assert ray.cluster_resources()["CPU"] >= CPUS, "the tests need two cores"
-            yield ray
+        yield
+
+
+@contextmanager
+def one_ray() -> Iterator[Any]:
+    """A Ray with two CPUs."""
+    with one_at_a_time(), cluster(RayEngine()) as ray:
+        assert ray.cluster_resources()["CPU"] >= CPUS, "the tests need two cores"
+        yield ray
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """What hangs longer than that fails."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not done within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def processes_that_say(text: str) -> list[str]:
+    """The command lines with such a text, of whatever process of this machine."""
+    said = (_said(place) for place in Path("/proc").iterdir() if place.name.isdecimal())
+    return [line for line in said if text in line]
 
 
 def dying_once(work: Callable[..., Any], marker: Path) -> Callable[..., Any]:

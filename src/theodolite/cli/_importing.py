@@ -20,8 +20,7 @@ def import_own(name: str) -> None:
     if _is_path(name):
         _import_path(name)
         return
-    _on_path(Path.cwd())
-    _import(name, name, "Check that it is installed or lies in the working directory")
+    _import(name, Path.cwd(), name, "Check that it is installed or lies in the working directory")
 
 
 def _is_path(name: str) -> bool:
@@ -48,8 +47,7 @@ def _import_path(text: str) -> None:
         # What lies beside the file must be what the file gets when it imports it.
         if beside in _imported_names(file):
             _require_free(text, beside, {root / f"{beside}.py", root / beside / "__init__.py"})
-    _on_path(root)
-    _import(".".join(names), text, "Check what it imports")
+    _import(".".join(names), root, text, "Check what it imports")
 
 
 def _require_free(text: str, name: str, files: set[Path]) -> None:
@@ -81,16 +79,11 @@ def _imported_names(file: Path) -> set[str]:
     return plain | {str(module).split(".")[0] for module in taken}
 
 
-def _on_path(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
-def _import(module: str, said: str, remedy: str) -> None:
-    from ..core.compat import import_module
+def _import(module: str, folder: Path, said: str, remedy: str) -> None:
+    from ..core import imported
 
     try:
-        import_module(module)
+        imported.import_remembered(module, folder)
     except ImportError as error:
         raise InputError(f"--import {said}: {error}. {remedy}") from error
     except SyntaxError as error:

@@ -7,28 +7,31 @@ its neighbours, so that a run of rows costs what it holds, wherever in a hundred
 from __future__ import annotations
 
 import threading
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core.errors import FormatError, InputError, MissingExtraError, UnreadableImageError
+from ..core.errors import FormatError, InputError, TheodoliteWarning, UnreadableImageError
 from .digests import MISSING
 from .formats import data_format
+from .parquet_files import SUFFIX, is_whole, parquet_file, read_batches
 from .sample import Sample, decode_image, fingerprint, line, whole_label, why_unreadable
 
 # A row, by the names of its columns.
 Cells: TypeAlias = dict[str, Any]
 
-SUFFIX = ".parquet"
 _PICTURES = ("image", "picture", "img", "bytes", "content", "data")
 _PLACES = ("uri", "url", "path", "file", "file_name", "filename", *_PICTURES)
 _LABELS = ("label", "labels", "target", "y")
 _IDS = ("id", "ids", "key", "name", "path", "uri", "file_name", "filename")
 # Rows that are decoded from a file at a time.
 _ROWS = 32
+# Ids that are looked at, of all files together and of each.
+_LOOKED_AT, _LOOKED_AT_LEAST = 2**20, 1024
 
 
 @dataclass(frozen=True)
@@ -42,17 +45,17 @@ class PictureColumns:
 
     @classmethod
     def of(cls, schema: Any) -> PictureColumns | None:
-        """None where the file holds no pictures: rows of numbers are features, whatever their ids."""
+        """None where the file holds no pictures: lists of numbers are features, whatever their ids."""
         kinds = {field.name: str(field.type) for field in schema}
         found = next((name for name in _PICTURES if name in kinds and _is_encoded(kinds[name])), None)
         encoded = [name for name, kind in kinds.items() if _is_encoded(kind)]
         picture = found or (encoded[0] if len(encoded) == 1 else None)
-        numbers = any("float" in kind or "double" in kind for kind in kinds.values())
-        if picture is None and not numbers:
+        features = any("list<" in kind and ("float" in kind or "double" in kind) for kind in kinds.values())
+        if picture is None and not features:
             picture = next((name for name in _PLACES if kinds.get(name) in ("string", "large_string")), None)
         if picture is None:
             return None
-        label = next((name for name in _LABELS if "int" in kinds.get(name, "")), None)
+        label = next((name for name in _LABELS if is_whole(kinds.get(name, ""))), None)
         names = (name for name in _IDS if name in kinds and name != picture)
         known = next((name for name in names if not _is_encoded(kinds[name])), None)
         return cls(picture, not _is_encoded(kinds[picture]), label, known)
@@ -94,8 +97,10 @@ class ParquetPictures:
     def labels_of_samples(self) -> list[int | None]:
         if self.columns.label is None:
             return [None] * len(self)
-        labels = (_read(file, [self.columns.label]).column(0).to_pylist() for file in self.files)
-        return [whole_label(label, self.columns.label) for found in labels for label in found]
+        name = self.columns.label
+        batches = (read_batches(file, parquet_file(file), _LOOKED_AT_LEAST, [name]) for file in self.files)
+        labels = (batch.column(0).to_pylist() for found in batches for batch in found)
+        return [whole_label(label, name) for found in labels for label in found]
 
     def listing(self) -> Iterator[str]:
         return self.listing_of(range(len(self)))
@@ -110,6 +115,14 @@ class ParquetPictures:
             except UnreadableImageError:
                 said = MISSING
             yield line(name, self._label(row, name), said)
+
+    def known_file(self) -> Path | None:
+        """A picture that is here, where the rows say where pictures are: other machines must see it, too."""
+        cell = self._row(0)[0][self.columns.pictures] if self.columns.places else None
+        if cell is None or "://" in cell:
+            return None
+        place = Path(cell).expanduser()
+        return place.absolute() if place.is_file() else None
 
     def _row(self, index: int) -> tuple[Cells, str]:
         """The cells of a row, and its id."""
@@ -127,7 +140,7 @@ class ParquetPictures:
 
     def _content(self, row: Cells, name: str) -> bytes:
         cell = row[self.columns.pictures]
-        content = cell.get("bytes") if isinstance(cell, dict) else cell
+        content = held_in(cell) if isinstance(cell, dict) else cell
         if content is None:
             raise UnreadableImageError.of(name, "the row has none")
         return fetched(content, name) if isinstance(content, str) else bytes(content)
@@ -144,10 +157,14 @@ class _Window:
 
     def row(self, file: Path, index: int, columns: list[str]) -> Cells:
         if self._at is None or self._at[0] != file or index < self._start or index >= self._at[1]:
-            self._open(file, _file(file), index, columns)
+            self._open(file, parquet_file(file), index, columns)
         while index >= self._start + len(self._rows):
             self._start += len(self._rows)
-            self._rows = next(self._batches).to_pylist()
+            try:
+                self._rows = next(self._batches).to_pylist()
+            except FormatError:
+                self._at = None  # whoever asks again is told again
+                raise
         return self._rows[index - self._start]
 
     def _open(self, path: Path, file: Any, index: int, columns: list[str]) -> None:
@@ -156,7 +173,7 @@ class _Window:
         for group in range(file.metadata.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if index < start + rows:
-                self._batches = file.iter_batches(_ROWS, row_groups=[group], columns=columns)
+                self._batches = read_batches(path, file, _ROWS, columns, row_groups=[group])
                 self._rows, self._start, self._at = [], start, (path, start + rows)
                 return
             start += rows
@@ -165,7 +182,7 @@ class _Window:
 
 def picture_columns(path: Path) -> PictureColumns | None:
     """The columns of a Parquet file of pictures; None where it holds none."""
-    return PictureColumns.of(_file(path).schema_arrow)
+    return PictureColumns.of(parquet_file(path).schema_arrow)
 
 
 def _files(path: Path) -> list[Path]:
@@ -188,7 +205,7 @@ def open_parquet(path: Path) -> ParquetPictures:
     files = _files(path)
     if not files:
         raise InputError(f"{path} holds no Parquet files")
-    opened = [_file(file) for file in files]
+    opened = [parquet_file(file) for file in files]
     columns = PictureColumns.of(opened[0].schema_arrow)
     if columns is None:
         raise InputError(
@@ -204,22 +221,49 @@ def open_parquet(path: Path) -> ParquetPictures:
     rows = [found.metadata.num_rows for found in opened]
     if not sum(rows):
         raise InputError(f"{path} holds no rows")
-    return ParquetPictures(files, rows, columns)
+    _warn_unused(files[0], opened[0].schema_arrow, columns)
+    return ParquetPictures(files, rows, _told_apart(files, opened, columns))
 
 
-def _file(path: Path) -> Any:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "parquet") from error
-    try:
-        return parquet.ParquetFile(path)
-    except (ArrowException, OSError) as error:
-        raise FormatError(f"{path} is not a readable Parquet file: {why_unreadable(error)}") from error
+def _warn_unused(path: Path, schema: Any, columns: PictureColumns) -> None:
+    """Say that a column of labels is none, for it holds no whole numbers."""
+    named = next((field for field in schema if field.name in _LABELS), None)
+    if columns.label is None and named is not None:
+        warnings.warn(
+            f"{path}: the column {named.name} holds {named.type}, and labels are whole numbers: the pictures "
+            f"have none",
+            TheodoliteWarning,
+            stacklevel=2,
+        )
 
 
-def _read(path: Path, columns: list[str]) -> Any:
-    return _file(path).read(columns)
+def _told_apart(files: Sequence[Path], opened: Sequence[Any], columns: PictureColumns) -> PictureColumns:
+    """Without a column of ids that calls several rows the same: a share that is held out by them would be
+    whole classes. Up to a million rows are looked at, of every file the first."""
+    if columns.id is None:
+        return columns
+    each = max(_LOOKED_AT_LEAST, _LOOKED_AT // len(files))
+    seen: set[int] = set()
+    for path, file in zip(files, opened, strict=True):
+        batches = read_batches(path, file, _LOOKED_AT_LEAST, [columns.id])
+        cells = (cell for batch in batches for cell in batch.column(0).to_pylist())
+        for cell in islice(cells, each):
+            if cell is not None and hash(str(cell)) in seen:
+                warnings.warn(
+                    f"{path}: the column {columns.id} calls several rows {str(cell)!r:.80}, so it does not "
+                    f"tell them apart: they are called FILE#ROW",
+                    TheodoliteWarning,
+                    stacklevel=2,
+                )
+                return replace(columns, id=None)
+            seen.add(hash(str(cell)))
+    return columns
+
+
+def held_in(cell: Cells) -> bytes | str | None:
+    """What a struct of Hugging Face holds: the bytes of a picture, or the path where they are."""
+    content = cell.get("bytes")
+    return cell.get("path") if content is None else content
 
 
 def fetched(place: str, name: str) -> bytes:

@@ -19,6 +19,7 @@ from ..data.part import part_of
 from ..models import load_model
 from ..models.registry import names_model
 from ..reference.head import Head
+from .engine import require_here
 from .extraction import fill_store
 from .folders import HOLDS_PICTURES, holds_features
 from .head_files import read_head
@@ -51,6 +52,7 @@ def extract(
     settings = settings or ExtractionSettings()
     folder = _cached_folder if output is None else output
     if holds_features(data, settings.kind):
+        require_here(settings.running.engine, f"to import {data}, which holds features,")
         known = _head_of(data, model, weights, head)
         state = ExtractionProgress(IMPORTED, str(data))
         return import_features(

@@ -62,3 +62,10 @@ def engine_of(engine: RayEngine | str | None) -> RayEngine | None:
         f"engine must be {LOCAL}, {RAY} or {RAY}:ADDRESS, got {engine!r:.200}"
         f"{did_you_mean(engine, (LOCAL, RAY))}"
     )
+
+
+def require_here(engine: RayEngine | str | None, what: str, instead: str = "") -> None:
+    """Refuse a Ray for what this process does: it would be left out silently."""
+    if engine_of(engine) is not None:
+        other = f", or use {instead}" if instead else ""
+        raise InputError(f"the engine is {RAY}, but {what} is done by this process: leave it out{other}")

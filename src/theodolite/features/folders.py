@@ -12,7 +12,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..data.npy import ArrayArchive, mapped_array
-from ..data.parquet import SUFFIX, picture_columns
+from ..data.parquet import picture_columns
+from ..data.parquet_files import SUFFIX
 from .arrays import FEATURES
 from .store import is_store
 

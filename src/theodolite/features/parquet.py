@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import FormatError, InputError, MissingExtraError
+from ..core.errors import InputError
 from ..data.bounds import require_unpackable
+from ..data.parquet_files import is_whole, parquet_file, read_batches
 
 _WIDEST = 8
+# Rows of a column of labels or ids that are read at a time.
+_ROWS = 2**16
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class ParquetColumns:
         cls, path: Path, features: Sequence[str], labels: Sequence[str], ids: Sequence[str]
     ) -> ParquetColumns:
         """A column of lists under one of the names ``features``, or else all columns that hold numbers."""
-        file = _file(path)
+        file = parquet_file(path)
         schema, rows = file.schema_arrow, file.metadata.num_rows
         found = [next((name for name in names if name in schema.names), None) for names in (labels, ids)]
         own = [field for field in schema if field.name not in found]
@@ -46,7 +49,7 @@ class ParquetColumns:
         names = tuple(field.name for field in chosen)
         width = len(names)
         if lists:
-            width = len(next(file.iter_batches(1, columns=names)).column(0)[0].as_py() or ())
+            width = len(next(read_batches(path, file, 1, names)).column(0)[0].as_py() or ())
         if width == 0:
             raise InputError(f"{path}: the lists of {names[0]} are empty, expected D numbers a row")
         return cls(path, rows, width, str(kind), names, lists, *found)
@@ -54,7 +57,7 @@ class ParquetColumns:
     def batches(self, step: int) -> Iterator[npt.NDArray[np.floating]]:
         """(n, D) rows, at most ``step`` at a time."""
         start = 0
-        for batch in _file(self.path).iter_batches(step, columns=self.features):
+        for batch in read_batches(self.path, parquet_file(self.path), step, self.features):
             yield self._listed(batch.column(0), start) if self.lists else self._side_by_side(batch)
             start += batch.num_rows
 
@@ -62,11 +65,19 @@ class ParquetColumns:
         """One column whole; labels that are missing are −1."""
         if name is None:
             return None
-        column = _file(self.path).read([name]).column(0)
+        found = read_batches(self.path, parquet_file(self.path), _ROWS, [name])
+        columns = [batch.column(0) for batch in found]
         if name == self.labels:
-            column = column.fill_null(-1)
-        values: npt.NDArray[np.generic] = column.to_numpy()
-        return values
+            columns = [self._whole(column) for column in columns]
+        return np.concatenate([column.to_numpy(zero_copy_only=False) for column in columns])
+
+    def _whole(self, column: Any) -> Any:
+        if not is_whole(str(column.type)):
+            raise InputError(f"{self.path}: labels are {column.type}, expected whole numbers")
+        try:
+            return column.cast("int64").fill_null(-1)
+        except ValueError as error:  # beyond what 64 bits hold with a sign
+            raise InputError(f"{self.path}: labels are out of range, expected 0 or more") from error
 
     def _side_by_side(self, batch: Any) -> npt.NDArray[np.floating]:
         columns = [batch.column(place).to_numpy(zero_copy_only=False) for place in range(self.width)]
@@ -82,18 +93,6 @@ class ParquetColumns:
             )
         values: npt.NDArray[np.floating] = column.flatten().to_numpy(zero_copy_only=False)
         return values.reshape(-1, self.width)
-
-
-def _file(path: Path) -> Any:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "parquet") from error
-    try:
-        return parquet.ParquetFile(path)
-    except (ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())[:120]
-        raise FormatError(f"{path} is not a readable Parquet file: {reason}") from error
 
 
 def _chosen(path: Path, fields: list[Any], names: Sequence[str]) -> tuple[list[Any], bool]:

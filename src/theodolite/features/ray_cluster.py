@@ -1,8 +1,8 @@
-"""Work on a Ray cluster: tasks in order, and processes that hold a model, as results stream back.
+"""Work on a Ray cluster: tasks in order, as results stream back.
 
 A unit of work whose process dies is done again by another, up to three times; what it gives depends on the
 unit alone, so the result is the same. Errors of ours come back as they were raised; at most a few units a
-process are on their way at any time, so the driver holds little, however many there are.
+core are on their way at any time, so the driver holds little, however many there are.
 """
 
 from __future__ import annotations
@@ -15,23 +15,20 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import islice
 from typing import Any, TypeVar
-
-import torch
 
 from ..core import errors
 from ..core.errors import InputError, MissingExtraError, WorkerError
 from ..reference.pairs import merged_in_pairs
 from .engine import RayEngine
-from .ray_told import Driver, Refused, Told, done
+from .ray_told import Driver, Folders, Refused, Told, done
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 
 # How often a unit is tried again after the process that had it died.
 RETRIES = 3
-# Units a process has: the one it works on and the next.
+# Tasks a core has: the one it works on and the next.
 _AHEAD = 2
 # A Ray of this machine, for one run.
 _LOCAL = "local"
@@ -104,71 +101,6 @@ def _on_loopback() -> Iterator[None]:
             constants.ENABLE_RAY_CLUSTER = usual  # type: ignore[attr-defined]
 
 
-def processes(ray: Any, engine: RayEngine) -> int:
-    """How many models run at once; refused where a Ray of this machine has no room for one."""
-    there = ray.cluster_resources()
-    asked = {"CPU": engine.cpus, "GPU": engine.gpus}
-    room = [int(there.get(name, 0) // share) for name, share in asked.items() if share]
-    if min(room) < 1 and engine.address is None:
-        has = ", ".join(f"{there.get(name, 0):g} {name}s" for name in asked)
-        raise InputError(
-            f"no process can have {engine.cpus:g} CPUs and {engine.gpus:g} GPUs here: Ray has {has}. Ask for "
-            f"less, or name the address of a cluster that has more"
-        )
-    return engine.concurrency or max(1, min(room))
-
-
-class _Process:
-    """In a worker: holds what ``make`` made, which is slow to make, for unit after unit."""
-
-    def __init__(self, threads: int) -> None:
-        torch.set_num_threads(threads)
-        self._work: Callable[[Any], Any] | None = None
-
-    def run(self, make: list[Any], unit: object, driver: Driver) -> object:
-        return done(lambda one: self._made(make)(one), unit, driver)
-
-    def _made(self, make: list[Any]) -> Callable[[Any], Any]:
-        if self._work is None:
-            self._work = import_ray().get(make[0])()
-        return self._work
-
-
-def over_processes(
-    ray: Any,
-    engine: RayEngine,
-    make: Callable[[], Callable[[Unit], Result]],
-    units: Iterable[Unit],
-    *,
-    count: int,
-) -> Generator[Result, None, None]:
-    """``make()(unit)`` of every unit, as they get done: made once in each of ``count`` processes."""
-    kind = ray.remote(num_cpus=engine.cpus, num_gpus=engine.gpus, max_restarts=-1, max_task_retries=RETRIES)(
-        _Process
-    )
-    waiting, busy, driver = iter(units), {}, Driver.here()
-    shipped = _sent(ray, make)
-    started = []
-    try:
-        for _ in range(count):
-            given = list(islice(waiting, _AHEAD))
-            if not given:
-                break
-            started.append(kind.remote(engine.threads))
-            for unit in given:
-                # In a list, or Ray would fetch it with every unit.
-                busy[started[-1].run.remote([shipped], unit, driver)] = started[-1]
-        while busy:
-            (ready, *_), _ = ray.wait(list(busy), num_returns=1)
-            free = busy.pop(ready)
-            for unit in islice(waiting, 1):
-                busy[free.run.remote([shipped], unit, driver)] = free
-            yield _received(ray, ready)
-    finally:
-        for process in started:
-            ray.kill(process)
-
-
 def over_tasks(
     ray: Any, work: Callable[[Unit], Result], units: Iterable[Unit]
 ) -> Generator[Result, None, None]:
@@ -179,9 +111,9 @@ def over_tasks(
     for task in started:
         waiting.append(task)
         if len(waiting) > ahead:
-            yield _received(ray, waiting.popleft())
+            yield received(ray, waiting.popleft())
     while waiting:
-        yield _received(ray, waiting.popleft())
+        yield received(ray, waiting.popleft())
 
 
 def task_for(ray: Any, work: Callable[[Unit], Result], unit: Unit) -> Any:
@@ -197,16 +129,16 @@ class _Ref:
 
     def __add__(self, other: _Ref) -> _Ref:
         add = self.ray.remote(num_cpus=0, max_retries=RETRIES)(_sum)
-        return _Ref(self.ray, add.remote(self.task, other.task))
+        return _Ref(self.ray, add.remote(Folders.here(), self.task, other.task))
 
 
 def merged_by_tasks(ray: Any, tasks: Iterable[Any]) -> Any:
     """The sum of what tasks give, added in pairs by tasks: the driver sees references, and the last sum."""
-    return _received(ray, merged_in_pairs((_Ref(ray, task) for task in tasks), "the data").task)
+    return received(ray, merged_in_pairs((_Ref(ray, task) for task in tasks), "the data").task)
 
 
-def _sum(one: Told[Any] | Refused, other: Told[Any] | Refused) -> object:
-    """In a worker: both as one; the first of two errors."""
+def _sum(_: Folders, one: Told[Any] | Refused, other: Told[Any] | Refused) -> object:
+    """In a worker: both as one; the first of two errors. What is read first is where modules are."""
     if isinstance(one, Refused):
         return one
     if isinstance(other, Refused):
@@ -218,7 +150,7 @@ def _sum(one: Told[Any] | Refused, other: Told[Any] | Refused) -> object:
     return Told(added.result, tuple(warned))
 
 
-def _sent(ray: Any, thing: object) -> Any:
+def sent(ray: Any, thing: object) -> Any:
     """A thing in Ray's store, for whoever needs it."""
     try:
         return ray.put(thing)
@@ -230,7 +162,13 @@ def _sent(ray: Any, thing: object) -> Any:
         ) from error
 
 
-def _received(ray: Any, task: Any) -> Any:
+def died(ray: Any, error: BaseException | None) -> bool:
+    """Whether an error of Ray says that a process died, and not that what it ran failed."""
+    kinds = ray.exceptions
+    return isinstance(error, kinds.RayError) and not isinstance(error, kinds.RayTaskError)
+
+
+def received(ray: Any, task: Any) -> Any:
     """What a task gave; errors as they were raised, and warnings said again."""
     try:
         found = ray.get(task)

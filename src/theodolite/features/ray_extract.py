@@ -28,7 +28,8 @@ from .forward import Forward
 from .layout import CHANNELS_LAST
 from .loading import FIRST_BATCH, image_batches
 from .manifest import Manifest, ShardRecord, shard_name
-from .ray_cluster import import_ray, over_processes, over_tasks, processes
+from .ray_cluster import import_ray, over_tasks
+from .ray_pool import over_processes, processes
 from .ray_source import SentSource
 from .settings import ExtractionSettings, Running
 from .writer import Rows, StoreWriter, write_shard

@@ -37,7 +37,8 @@ class SentSource:
         """The source as it travels. Of a folder that is about 100 bytes a picture, once on each machine."""
         inner = source.source if isinstance(source, Selection) else source
         if not isinstance(inner, ImageFiles):
-            return cls(Path(), whole=source)
+            known = inner.known_file() if isinstance(inner, ParquetPictures) else None
+            return cls(Path(), whole=source, known=known)
         try:
             import pyarrow
         except ImportError as error:
@@ -59,13 +60,13 @@ class SentSource:
 
     def run(self, samples: range) -> ImageSource:
         """Neighbouring samples, as a source of their own."""
-        if self.whole is not None:
-            return Selection(self.whole, samples)
         if self.known is not None and not (self.known.is_file() and self.root.is_dir()):
             raise InputError(
                 f"a worker does not see {self.known}: pictures must be on a file system that all machines of "
                 f"the cluster share, under the same path"
             )
+        if self.whole is not None:
+            return Selection(self.whole, samples)
         table = self.files.slice(samples.start, len(samples))
         names, labels = table["name"].to_pylist(), table["label"].to_pylist()
         return ImageFiles(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ from typing import Generic, TypeVar
 from .._version import __version__
 from ..core import errors
 from ..core.errors import InputError, TheodoliteError, UnreadableImageError
+from ..core.imported import Imported, import_again, imported
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -62,18 +64,41 @@ class Told(Generic[Result]):
 
 
 @dataclass(frozen=True)
+class Folders:
+    """Where the driver finds modules. A worker that reads them has them on its path, for models and scores
+    of one's own that it reads next."""
+
+    folders: tuple[str, ...]
+
+    @classmethod
+    def here(cls) -> Folders:
+        return cls(tuple(str(Path(folder).absolute()) for folder in sys.path if Path(folder).is_dir()))
+
+    def __reduce__(self) -> tuple[Callable[[tuple[str, ...]], Folders], tuple[tuple[str, ...]]]:
+        return _found, (self.folders,)
+
+
+def _found(folders: tuple[str, ...]) -> Folders:
+    sys.path.extend(folder for folder in folders if folder not in sys.path and Path(folder).is_dir())
+    return Folders(folders)
+
+
+@dataclass(frozen=True)
 class Driver:
-    """Who sends work: its version of theodolite, and the folder that relative paths start from."""
+    """Who sends work: its version of theodolite, the folder that relative paths start from, where it finds
+    modules, and those that --import named."""
 
     version: str
     folder: str
+    folders: Folders
+    imports: tuple[Imported, ...] = ()
 
     @classmethod
     def here(cls) -> Driver:
-        return cls(__version__, str(Path.cwd()))
+        return cls(__version__, str(Path.cwd()), Folders.here(), imported())
 
     def joined(self) -> None:
-        """In a worker: the same version is required, and the same folder taken where it is there."""
+        """In a worker: the same version and modules are required, and the same folder taken where it is."""
         if self.version != __version__:
             raise InputError(
                 f"a worker has theodolite {__version__}, the driver {self.version}: install the "
@@ -81,6 +106,7 @@ class Driver:
             )
         if str(Path.cwd()) != self.folder and Path(self.folder).is_dir():
             os.chdir(self.folder)
+        import_again(self.imports)
 
 
 def done(work: Callable[[Unit], Result], unit: Unit, driver: Driver | None = None) -> Told[Result] | Refused:

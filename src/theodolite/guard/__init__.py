@@ -17,7 +17,8 @@ from .guard import Guard
 from .monitor import Monitor, Reading
 from .part import Part
 from .provenance import Provenance
-from .ray_dataset import DatasetColumns, collect_dataset
+from .ray_batches import DatasetColumns
+from .ray_dataset import collect_dataset
 from .serving import BatchGuard
 from .storage import ready_made
 from .verdicts import PathVerdict, Verdicts

@@ -14,9 +14,10 @@ from ..core.errors import CalibrationWarning, InputError, TheodoliteWarning
 from ..detectors import Detector
 from ..features.arrays import ArrayParts, open_array
 from ..features.cached import open_features
+from ..features.engine import require_here
 from ..features.folders import holds_features
 from ..features.settings import ExtractionSettings, Watch
-from ..features.store import FeatureStore
+from ..features.store import FeatureStore, is_store
 from ..features.store_checks import require_labels, require_unseen_contents
 from ..reference.seen import Seen
 from .calibrated import calibrate
@@ -62,6 +63,7 @@ def fit_parts(
     ``class_names``, ``per_class``, ``force`` and ``accept_code_change`` are as for `fit_guard`.
     """
     check_rate(false_alarm_rate)
+    _require_use_of_engine(calibration, allowed.get("settings"))
     whole = Part.merged(one if isinstance(one, Part) else Part.load(one) for one in parts)
     require_complete(whole.source.lots, incomplete=allowed.get("incomplete", False))
     if whole.first_look:
@@ -96,6 +98,15 @@ def fit_parts(
     )
     share = None if agreed is None else agreed.share
     return FittedGuard(guard, whole.fitted_on, share, notes_on(guard, agreed))
+
+
+def _require_use_of_engine(calibration: str | Path | None, settings: ExtractionSettings | None) -> None:
+    """Refuse a Ray that nothing would be done on: only features of calibration pictures are its work."""
+    kind = None if settings is None else settings.kind
+    if settings is not None and (
+        calibration is None or is_store(calibration) or holds_features(calibration, kind)
+    ):
+        require_here(settings.running.engine, "to merge parts")
 
 
 def _chosen(detector: Detector | str | None, whole: Part) -> Detector:

@@ -20,6 +20,7 @@ from ..features.arrays import FeatureArray, open_array
 from ..features.asking import AsksModel
 from ..features.checked import checked_capture
 from ..features.device import choose_device
+from ..features.engine import require_here
 from ..features.extraction import stream
 from ..features.folders import HOLDS_PICTURES, feature_sets, holds_features, is_feature_folder
 from ..features.forward import Forward
@@ -50,7 +51,9 @@ class PathBatch(NamedTuple):
         self, judge: Callable[[Tensor], Verdicts], class_name: Callable[[int], str]
     ) -> list[PathVerdict]:
         """A row for each of them."""
-        rows = [] if self.features is None else path_verdicts(self.names, judge(self.features), class_name)
+        rows: list[PathVerdict] = []
+        if self.features is not None and len(self.features):
+            rows = path_verdicts(self.names, judge(self.features), class_name)
         return [*rows, *map(unreadable, self.unread)]
 
 
@@ -78,6 +81,8 @@ class PathReader:
         finite: bool = True,
     ) -> None:
         check_limit(limit)
+        if running is not None:
+            require_here(running.engine, "to judge paths", "score_on_ray (theodolite score -o NAME.parquet)")
         self.provenance = provenance
         self.model = model
         self.kind = kind

@@ -12,30 +12,29 @@ merge the parts in pairs. The driver sees references to them, and the last one. 
 from __future__ import annotations
 
 import copy
+import hashlib
 import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..core.errors import InputError, TheodoliteError
-from ..data.parquet import fetched
-from ..data.sample import Sample, as_picture, decode_image, fingerprint, from_array, whole_label
 from ..detectors import Detector
 from ..features.checked import checked_capture
 from ..features.device import choose_device
 from ..features.engine import RayEngine, engine_of
 from ..features.extraction import shard_of
 from ..features.forward import Forward
-from ..features.listing import content_bits
 from ..features.manifest import EXIF
-from ..features.ray_cluster import cluster, import_ray, merged_by_tasks, processes
+from ..features.ray_cluster import cluster, import_ray, merged_by_tasks
 from ..features.ray_extract import SentModel
-from ..features.ray_told import done, told, untold
+from ..features.ray_pool import processes
+from ..features.ray_told import Folders, done, told, untold
 from ..features.settings import Running
 from ..features.store import UNLABELLED, number_of
 from ..features.writer import BATCH_SIZE
@@ -50,26 +49,10 @@ from .holdout import check_share
 from .part import Part
 from .part_source import Lot, PartSource
 from .provenance import Provenance
-
-# A batch of Ray Data, by the names of its columns.
-Columns: TypeAlias = dict[str, Any]
+from .ray_batches import BatchSource, Columns, DatasetColumns
 
 # Rows that make a part.
 _ROWS = 8192
-_DATA = "a Ray dataset"
-
-
-@dataclass(frozen=True)
-class DatasetColumns:
-    """The columns of a dataset: pictures, encoded, as uint8 arrays or as the places where they are; labels.
-
-    ``id`` names the samples; without it a picture is called by its place, or by a digest of its bytes, and
-    one that is there twice is refused.
-    """
-
-    picture: str = "image"
-    label: str | None = None
-    id: str | None = None
 
 
 def collect_dataset(
@@ -121,8 +104,13 @@ def collect_dataset(
         features = _featured(dataset, sent, columns, engine, ray)
         first = made.merged(ray, features)
         whole = made.merged(ray, features, first) if first.first_look else first
-    lot = Lot((_DATA,), whole.samples.count, 1, 1)
-    return replace(whole, source=replace(whole.source, lots=(lot,)))
+    return replace(whole, source=replace(whole.source, lots=(_lot(whole.samples),)))
+
+
+def _lot(samples: Seen) -> Lot:
+    """A dataset by a digest of the ids of its samples: it has no name, and parts of several are merged."""
+    digest = hashlib.blake2b(samples.values.numpy().tobytes(), digest_size=8).hexdigest()
+    return Lot((f"the Ray dataset {digest}",), samples.count, 1, 1)
 
 
 def _featured(dataset: Any, model: SentModel, columns: DatasetColumns, engine: RayEngine, ray: Any) -> Any:
@@ -132,7 +120,7 @@ def _featured(dataset: Any, model: SentModel, columns: DatasetColumns, engine: R
         count, cpus = max(1, count - 1), cpus if count > 1 else cpus / 2
     return dataset.map_batches(
         _Featuring,
-        fn_constructor_args=(model, columns, engine.threads),
+        fn_constructor_args=(Folders.here(), model, columns, engine.threads),
         batch_size=model.running.batch_size or BATCH_SIZE,
         batch_format="numpy",
         compute=importlib.import_module("ray.data").ActorPoolStrategy(size=count),
@@ -147,7 +135,7 @@ class _Featuring:
     An error of ours travels in a column of its own, as it was raised.
     """
 
-    def __init__(self, model: SentModel, columns: DatasetColumns, threads: int) -> None:
+    def __init__(self, _: Folders, model: SentModel, columns: DatasetColumns, threads: int) -> None:
         torch.set_num_threads(threads)
         self._model, self._columns = model, columns
         self._forward: Forward | None = None
@@ -156,7 +144,7 @@ class _Featuring:
         self._forward = self._forward or self._model.forward(1)
         width = self._forward.capture.head.width
         try:
-            source = _BatchSource(batch, self._columns)
+            source = BatchSource(batch, self._columns)
             rows = shard_of(self._model.loaded, self._forward, source, len(source))
         except TheodoliteError as error:
             nothing = np.zeros(1, np.int64)
@@ -178,47 +166,6 @@ def _columns(features: Any, labels: Any, ids: Any, contents: Any, error: str) ->
     }
 
 
-class _BatchSource:
-    """The pictures of a batch as a source; ``contents`` are 63 bits for each that was read, by its name."""
-
-    class_names = None
-
-    def __init__(self, batch: Columns, columns: DatasetColumns) -> None:
-        wanted = [name for name in (columns.picture, columns.label, columns.id) if name is not None]
-        missing = [name for name in wanted if name not in batch]
-        if missing:
-            raise InputError(
-                f"the dataset has no column {missing[0]!r}, it has {', '.join(map(repr, batch))}: say which "
-                f"holds the pictures, DatasetColumns(picture, label, id)"
-            )
-        self._pictures = batch[columns.picture]
-        self._labels = None if columns.label is None else batch[columns.label]
-        self._ids = None if columns.id is None else batch[columns.id]
-        self.contents: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._pictures)
-
-    def listing(self) -> Iterator[str]:
-        raise InputError("a batch has no listing")
-
-    def __getitem__(self, index: int) -> Sample:
-        cell = self._pictures[index]
-        cell = cell.get("bytes") if isinstance(cell, dict) else cell
-        given = None if self._ids is None else str(self._ids[index])
-        if isinstance(cell, np.ndarray):
-            content = np.ascontiguousarray(cell).tobytes()
-        else:
-            content = fetched(cell, cell) if isinstance(cell, str) else bytes(cell or b"")
-        digest = f"{len(content)}:{fingerprint(content)}"
-        name = given or (cell if isinstance(cell, str) else digest)
-        self.contents[name] = content_bits(digest)
-        label = None if self._labels is None else whole_label(self._labels[index], name)
-        if isinstance(cell, np.ndarray):
-            return Sample(as_picture(from_array(cell, name)), label, name)
-        return Sample(decode_image(content, name), label, name)
-
-
 @dataclass(frozen=True)
 class _Made:
     """How blocks of features become parts."""
@@ -230,29 +177,35 @@ class _Made:
 
     def merged(self, ray: Any, features: Any, first_look: Part | None = None) -> Part:
         """One pass over the dataset: parts as blocks come, merged in pairs."""
-        plan = ray.put((self, first_look))
+        plan, folders = ray.put((self, first_look)), Folders.here()
         make = ray.remote(num_cpus=0, max_retries=3)(_part)
-        whole = merged_by_tasks(ray, (make.remote([plan], blocks) for blocks in _grouped(features)))
+        whole = merged_by_tasks(ray, (make.remote(folders, [plan], blocks) for blocks in _grouped(features)))
         assert isinstance(whole, Part)
         return whole
 
 
 def _grouped(features: Any) -> Iterator[list[Any]]:
-    """References to blocks, so many that they hold enough rows for a part."""
+    """References to blocks, so many that they hold enough rows for a part; the last few join those before
+    them, as of very few all may be held out."""
+    ready: list[Any] = []
     waiting: list[Any] = []
     rows = 0
     for bundle in features.iter_internal_ref_bundles():
         for block, metadata in zip(bundle.block_refs, bundle.metadata, strict=True):
+            if metadata.num_rows == 0:
+                continue  # what a filter leaves has no columns
             waiting.append(block)
             rows += metadata.num_rows or 0
             if rows >= _ROWS:
-                yield waiting
-                waiting, rows = [], 0
-    if waiting:
-        yield waiting
+                if ready:
+                    yield ready
+                ready, waiting, rows = waiting, [], 0
+    if not ready and not waiting:
+        raise InputError("the dataset is empty: there is nothing to learn from")
+    yield ready + waiting
 
 
-def _part(plan: list[Any], blocks: list[Any]) -> object:
+def _part(_: Folders, plan: list[Any], blocks: list[Any]) -> object:
     """In a worker: a part of some blocks, or the error that one of them holds."""
     ray = import_ray()
     made, first_look = ray.get(plan[0])

@@ -15,6 +15,7 @@ from ..core.errors import InputError
 from ..detectors import Detector
 from ..features.arrays import ArrayParts
 from ..features.folders import HOLDS_FEATURES
+from ..features.layer_rows import layer_names
 from ..features.ray_cluster import cluster, import_ray, merged_by_tasks, task_for
 from ..features.ray_extract import required_engine
 from ..features.settings import ExtractionSettings, Watch
@@ -25,13 +26,17 @@ from .choice import choose_detector, require_head
 from .collecting import collect
 from .fit_data import DataPaths, KnownData
 from .fit_parts import fit_parts
-from .fitting import Allowed, FittedGuard, open_known
+from .fitting import Allowed, FittedGuard, agreed_labels, notes_on, open_known
 from .guard import CALIBRATION_SHARE
 from .holdout import check_share
 from .part import Part
+from .shown import asking, shown_of
 
 # Rows that are worth a task of their own, and tasks for each core: enough that none waits long for the last.
 _ROWS, _TASKS = 4096, 4
+# Rows of which the driver compares labels and answers itself, all of them, as one machine does; of more those
+# that are held out tell enough.
+_COMPARED = 100_000
 
 
 def fit_on_ray(
@@ -55,33 +60,52 @@ def fit_on_ray(
     check_share(calibration_share)
     chosen = choose_detector(detector)
     named = DataPaths.of(data, calibration, settings)
+    _require_one_layer(chosen, several=len(layer_names(settings.layer)) > 1)  # before any picture is read
     accept = allowed.get("accept_code_change", False)
     with cluster(engine) as ray:
         known = open_known(
             named,
             model,
             weights=weights,
-            settings=settings,
+            settings=replace(settings, score=asking(chosen)),
             progress=progress,
             head=allowed.get("head"),
             accept_code_change=accept,
         )
+        _require_one_layer(chosen, several=shown_of(known.fit).rows is not None)
         require_head(chosen, known.fit.head)
+        force = allowed.get("force", False)
+        compared = len(known.fit) <= _COMPARED
+        agreed = agreed_labels(known.fit.head, known.fit, len(known.fit), force=force) if compared else None
         share = 0.0 if named.calibration is not None else calibration_share
         plan = _Collecting.of(known, named, chosen, share, weights, accept)
         whole = plan.collected(ray, _count(ray, known))
     source = replace(
         whole.source, provenance=known.provenance, origin=known.origin, class_names=known.class_names
     )
-    return fit_parts(
+    fitted = fit_parts(
         [replace(whole, source=source)],
         calibration=_calibration(known, named),
         class_names=class_names,
         false_alarm_rate=false_alarm_rate,
         per_class=allowed.get("per_class", False),
-        force=allowed.get("force", False),
+        force=force or compared,
         accept_code_change=accept,
+        settings=ExtractionSettings(kind=HOLDS_FEATURES) if named.hold_features else None,
     )
+    if not compared:
+        return fitted
+    share_agreed = None if agreed is None else agreed.share
+    return replace(fitted, agreement=share_agreed, notes=notes_on(fitted.guard, agreed))
+
+
+def _require_one_layer(detector: Detector, *, several: bool) -> None:
+    """Refuse features of several layers: their scores read the rows more than once, which a merge cannot."""
+    if several or detector.of_layers:
+        raise InputError(
+            "scores of several layers read their rows more than once, and are not fitted on Ray: extract "
+            "with --engine ray, and fit on that store without it"
+        )
 
 
 @dataclass(frozen=True)
@@ -107,10 +131,12 @@ class _Collecting:
         accept: bool,
     ) -> _Collecting:
         if isinstance(known.fit, ArrayParts):
-            paths = tuple(Path(path).expanduser().resolve() for path in named.fit)
+            # As they were given: files of the same name are told apart by that, and rows are called by it.
+            paths = tuple(Path(path).expanduser() for path in named.fit)
             return cls(paths, detector, share, known.fit.head, None, HOLDS_FEATURES, accept)
         paths = tuple(store.path.resolve() for store in known.fit.parts)
-        return cls(paths, detector, share, None, weights, None, accept)
+        own = any(store.head is not None for store in known.fit.parts)
+        return cls(paths, detector, share, None if own else known.fit.head, weights, None, accept)
 
     def collected(self, ray: Any, count: int) -> Part:
         """All parts as one; a shaping that learns has its first look at all of them first."""

@@ -9,6 +9,7 @@ counts and the strangest rows alone.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +25,9 @@ from ..data import ImageSource
 from ..data.sampling import sample_of
 from ..features.arrays import FeatureArray
 from ..features.engine import RayEngine, engine_of
-from ..features.ray_cluster import cluster, import_ray, over_processes, processes
+from ..features.ray_cluster import cluster, import_ray
 from ..features.ray_extract import SentModel
+from ..features.ray_pool import over_processes, processes
 from ..features.ray_source import SentSource
 from ..features.settings import Running
 from ..features.store import FeatureStore
@@ -249,7 +251,7 @@ def replacing_folder(output: Path) -> Iterator[Path]:
     """A folder to write into, which becomes ``output`` at the end, and is gone if it fails."""
     if output.suffix.lower() != ".parquet":
         raise InputError(f"{output}: on Ray scores are written as Parquet: call the folder NAME.parquet")
-    if output.exists():
+    if os.path.lexists(output):
         raise InputError(
             f"{output} is there already: on Ray scores are written as a new folder. Remove it, or choose "
             f"another name"
@@ -260,8 +262,13 @@ def replacing_folder(output: Path) -> Iterator[Path]:
         raise StorageError(f"cannot create a folder beside {output}: {error.strerror}") from error
     try:
         yield made
-        made.chmod(0o755)
-        made.rename(output)
+        try:
+            for left in made.glob("*.partial"):  # of a worker that was killed while it wrote
+                left.unlink()
+            made.chmod(0o755)
+            made.rename(output)
+        except OSError as error:
+            raise StorageError(f"the scores cannot become {output}: {error.strerror}") from error
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
