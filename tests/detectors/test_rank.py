@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 import theodolite as th
-from theodolite.core.errors import InputError
+from theodolite.core.errors import FittingWarning, InputError
 
 MAKERS: dict[str, Callable[[], th.Detector]] = {
     "residual": th.Residual,
@@ -69,3 +70,20 @@ def test_more_directions_than_vary_are_refused(rows: Tensor, name: str) -> None:
     for dimension in (20, 30, 1_000):
         with pytest.raises(InputError, match=rf"at most 19, .* the 20 rows vary, got {dimension}$"):
             th.create(name, dimension=dimension).fit(rows)
+
+
+@pytest.mark.parametrize("name", ["rmds", "rmaha+"])
+def test_relative_distances_in_different_directions_are_warned_of(name: str) -> None:
+    """Two rows a class: within classes 30 of 40 directions, and what lies in the others counts for a sample."""
+    generator = torch.Generator().manual_seed(0)
+    rows, labels = torch.randn(60, 40, generator=generator), torch.arange(30).repeat(2)
+    with pytest.warns(FittingWarning, match="in 40 directions, but within classes in 30 only"):
+        detector = th.create(name).fit(rows, labels)
+    deviations = rows[:30].double() - rows[30:].double()
+    unseen = torch.linalg.svd(deviations, full_matrices=True).Vh[-1].float()
+    if name == "rmds":
+        near, far = rows[:1], rows[:1] + 100 * unseen
+        assert float(detector.score(far)) > float(detector.score(near)) + 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        th.create(name).fit(torch.randn(300, 40, generator=generator), torch.arange(30).repeat(10))

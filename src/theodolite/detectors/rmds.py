@@ -8,8 +8,11 @@ covariance. What a feature shares with all ID data cancels; what is left speaks 
 
 from __future__ import annotations
 
+import warnings
+
 from torch import Tensor
 
+from ..core.errors import FittingWarning
 from ..geometry.covariance import total_axes, whitener
 from ..geometry.deviation import away
 from ..reference.reference import Reference
@@ -34,6 +37,15 @@ class RMDS(MDS):
     def _fit(self, reference: Reference) -> None:
         super()._fit(reference)
         self.register_buffer("background", whitener(total_axes(reference)))
+        within, among = self.factor.shape[1], self.background.shape[1]
+        if within < among:
+            warnings.warn(
+                f"{self._name}: {reference.count:,} rows vary in {among:,} directions, but within classes in "
+                f"{within:,} only. What a sample has in the others counts for it, which can turn the score "
+                f"upside down: fit on more rows a class, or choose another score",
+                FittingWarning,
+                stacklevel=2,
+            )
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         exact = in_precision(features, self.background.dtype)
