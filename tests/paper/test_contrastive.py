@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from theodolite.paper.experiments.contrastive_study import (
 )
 from theodolite.training import TrainingSettings
 
+RESULTS = Path(__file__).parents[2] / "results"
 TINY = TrainingSettings(
     epochs=3, batch_size=30, learning_rate=0.05, augment="crop", padding=1, projection=8, head_steps=50
 )
@@ -197,3 +199,14 @@ def test_classes_of_imagenet_that_cifar_knows_are_left_out() -> None:
     assert len(set(CIFAR_LIKE)) == len(CIFAR_LIKE)
     assert {404, 817, 15, 282, 207, 30, 339, 510, 867} < set(CIFAR_LIKE), "one of each class but deer"
     assert not {950, 971, 409, 562, 846} & set(CIFAR_LIKE), "oranges, bubbles, clocks, fountains, tables"
+
+
+@pytest.mark.parametrize("name", ["contrastive-mnist"])
+def test_the_committed_answers_follow_from_the_committed_figures(name: str) -> None:
+    """The networks were trained on another machine; what is said of them is computed again."""
+    content = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    study = read_study(content)
+    assert isinstance(study, Contrastive)
+    assert (study.gains, study.place_of_ora, study.answers) == answered(study.networks)
+    assert len(study.networks) == 6
+    assert all(row.accuracy > 90 for row in study.networks)
