@@ -74,7 +74,7 @@ def test_more_directions_than_vary_are_refused(rows: Tensor, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["rmds", "rmaha+"])
 def test_relative_distances_in_different_directions_are_warned_of(name: str) -> None:
-    """Two rows a class: within classes 30 of 40 directions, and what lies in the others counts for a sample."""
+    """Two rows a class vary in 30 of 40 directions; what lies in the others counts for a sample."""
     generator = torch.Generator().manual_seed(0)
     rows, labels = torch.randn(60, 40, generator=generator), torch.arange(30).repeat(2)
     with pytest.warns(FittingWarning, match="in 40 directions, but within classes in 30 only"):
