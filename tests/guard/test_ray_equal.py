@@ -36,6 +36,7 @@ from theodolite.guard.ray_fit import _Collecting
 from theodolite.report.ray_scores import Scoring, score_on_ray
 from verdict_rows import assert_same_rows, files_of, judged, written
 
+pytest.importorskip("pyarrow", reason="pip install 'theodolite[ray]'")
 pytestmark = pytest.mark.usefixtures("played_ray", "one_thread", "cache")
 
 TINY = "python:small_models:Tiny?mean=0&size=8"
@@ -154,7 +155,7 @@ def test_data_of_every_kind_is_read_as_here(kind: str, pictures: Path, tmp_path:
     elif kind == "limit":
         data, limit = pictures, 9
     else:
-        pyarrow = pytest.importorskip("pyarrow", reason="pip install 'theodolite[ray]'")
+        pyarrow = pytest.importorskip("pyarrow")
         data = tmp_path / "table.parquet"
         encoded = {"image": [name.read_bytes() for name in files]}
         rows = encoded if kind == "table" else {"uri": [*map(str, files)]}
