@@ -30,7 +30,8 @@ from theodolite.features.writer import Rows, StoreWriter
 from theodolite.report.ray_scores import score_on_ray
 from timing import report
 
-PICTURES, ROWS, WIDTH, CLASSES, SHARD = 10_000, 20_480, 64, 10, 1024
+# A fit's account of its samples is full at 2²⁰ of them, and what is held out at 100,000: N is past both.
+PICTURES, ROWS, WIDTH, CLASSES, SHARD = 10_000, 2**20, 8, 10, 2**14
 LITE = "lite:efficientnet-lite0"
 
 
@@ -50,16 +51,17 @@ def overhead(folder: Path, pictures: int) -> bool:
 
 
 def made_store(folder: Path, rows: int) -> Path:
-    """A store of clusters around the rows of a head."""
+    """A store of clusters, and the head that tells them apart best."""
     generator = torch.Generator().manual_seed(0)
-    head = th.Head(torch.randn(CLASSES, WIDTH, generator=generator), torch.zeros(CLASSES))
+    centres = 3 * torch.randn(CLASSES, WIDTH, generator=generator)
+    head = th.Head(centres, -centres.square().sum(dim=1) / 2)
     recipe = Recipe("made:up", "0", "none", "fc", str(rows), rows)
     writer = StoreWriter.open(folder, recipe, head, source="made", shard_rows=SHARD)
     for index in range(writer.manifest.shards_needed):
         names = [f"{index}-{row}" for row in range(len(writer.samples(index)))]
         labels = torch.randint(CLASSES, (len(names),), generator=generator)
         noise = torch.randn(len(names), WIDTH, generator=generator)
-        features = 2 * head.weight[labels] + noise
+        features = centres[labels] + noise
         writer.write(index, Rows([features], labels.tolist(), names))
     return folder
 
