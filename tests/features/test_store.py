@@ -103,6 +103,8 @@ def test_names_are_numbered_once_for_all_passes(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("theodolite.features.store.number_of", counting)
     expected = [number_of(name) for name in data()[2]]
+    assert torch.cat(list(store.labels())).tolist() == data()[1].tolist()
+    assert numbered == [], "labels alone need no numbers, and keep nothing"
     for _ in range(3):
         read = list(store)
         assert torch.cat([ids for _, _, ids in read]).tolist() == expected

@@ -94,7 +94,9 @@ def test_a_source_that_cannot_tell_says_no() -> None:
 
 def test_a_card_of_an_unknown_source_is_an_error_of_ours() -> None:
     card = ModelCard("mine", "nowhere:mine", 4, 8)
-    with pytest.raises(InputError, match=r"model 'nowhere:mine' is neither an alias.*sources: hf, hf-text, lite"):
+    with pytest.raises(
+        InputError, match=r"model 'nowhere:mine' is neither an alias.*sources: hf, hf-text, lite"
+    ):
         weights_present(card.spec)
 
 

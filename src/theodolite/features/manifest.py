@@ -189,3 +189,18 @@ def _said(name: str, value: object) -> str:
         return words[name]
     text = str(value)
     return f"{text[:12]}…" if len(text) == 64 else text
+
+
+def require_recipe(path: Path, manifest: Manifest, wanted: Recipe | None) -> None:
+    """Refuse features that were made from anything but the wanted recipe."""
+    if wanted is not None and manifest.recipe.key != wanted.key:
+        told = (
+            ". Pictures were added, removed or changed since, or version 0.1.0 listed them, which read only "
+            "parts of large ones"
+            if manifest.recipe.data != wanted.data and manifest.recipe.limit == wanted.limit
+            else ""
+        )
+        raise InputError(
+            f"{path} holds other features: {manifest.recipe.differences(wanted)}{told}. "
+            f"Remedy: choose another folder, or delete this one to extract anew"
+        )

@@ -22,7 +22,7 @@ from ..core.files import read_tensors, sha256
 from ..core.plain import from_plain
 from ..reference.head import Head
 from .file_identity import Identity, identity_of
-from .manifest import FILE, Manifest, Recipe, shard_name
+from .manifest import FILE, Manifest, Recipe, require_recipe, shard_name
 
 HEAD_FILE = "head.safetensors"
 HEAD_FORMAT = "theodolite-head/1"
@@ -154,6 +154,19 @@ class FeatureStore:
 
     def shard(self, index: int) -> Shard:
         """One shard, mapped from disk; refused if its checksum is wrong."""
+        features, labels, names = self._read(index)
+        # To number the names takes longer than to read the rows: once for all passes.
+        if index not in self._ids:
+            self._ids[index] = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
+        return Shard(features, labels, self._ids[index].clone(), names)
+
+    def labels(self) -> Iterator[Tensor]:
+        """The labels of shard after shard, of which nothing is kept."""
+        for index in range(self.shards):
+            yield self._read(index)[1]
+
+    def _read(self, index: int) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+        """Features, labels and names of a shard."""
         self._compared(index)
         path = self.path / shard_name(index)
         tensors, description = read_tensors(path, SHARD_FORMAT, sealed=False)
@@ -162,10 +175,7 @@ class FeatureStore:
         features = self._features_of(index, tensors)
         if labels is None or labels.shape != (rows,) or labels.is_floating_point() or len(names) != rows:
             raise FormatError(f"{path} is damaged: it holds no label and name for each row. {REPAIR}")
-        # To number the names takes longer than to read the rows: once for all passes.
-        if index not in self._ids:
-            self._ids[index] = torch.tensor([number_of(name) for name in names], dtype=torch.int64)
-        return Shard(features, labels, self._ids[index].clone(), names)
+        return features, labels, names
 
     def features(self, index: int) -> Tensor:
         """The features of a shard alone, for whoever reads them again and again: they stay mapped."""
@@ -272,21 +282,6 @@ def _same_head(one: Head | None, other: Head | None) -> bool:
 def absent_shards(folder: Path, manifest: Manifest) -> list[int]:
     """Shards that were written and whose files are gone."""
     return [index for index in range(len(manifest.shards)) if not (folder / shard_name(index)).is_file()]
-
-
-def require_recipe(path: Path, manifest: Manifest, wanted: Recipe | None) -> None:
-    """Refuse features that were made from anything but the wanted recipe."""
-    if wanted is not None and manifest.recipe.key != wanted.key:
-        told = (
-            ". Pictures were added, removed or changed since, or version 0.1.0 listed them, which read only "
-            "parts of large ones"
-            if manifest.recipe.data != wanted.data and manifest.recipe.limit == wanted.limit
-            else ""
-        )
-        raise InputError(
-            f"{path} holds other features: {manifest.recipe.differences(wanted)}{told}. "
-            f"Remedy: choose another folder, or delete this one to extract anew"
-        )
 
 
 def damaged_error(path: Path, indices: Sequence[int]) -> FormatError:

@@ -110,7 +110,7 @@ def require_labels(store: FeatureStore) -> None:
     """Labels, where there are any, must be classes of the model; a limit of 0.1.0 is warned of."""
     if not store.labelled:
         return
-    present = {label for _, labels, _ in store if labels is not None for label in labels.tolist()}
+    present = {label for labels in store.labels() for label in labels.tolist()}
     highest = max(present, default=0)
     if store.head is not None and highest >= store.manifest.classes:
         raise InputError(

@@ -21,7 +21,7 @@ from ..core.files import tensor_bytes, write_bytes
 from ..core.plain import JsonObject
 from ..reference.head import Head
 from .layout import CHANNELS_LAST, CONTIGUOUS
-from .manifest import FILE, MIXED, Manifest, Recipe, ShardRecord, shard_name
+from .manifest import FILE, MIXED, Manifest, Recipe, ShardRecord, require_recipe, shard_name
 from .store import (
     CONTENTS_FILE,
     CONTENTS_FORMAT,
@@ -31,7 +31,6 @@ from .store import (
     UNLABELLED,
     FeatureStore,
     absent_shards,
-    require_recipe,
 )
 
 SHARD_ROWS = 1024
