@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,9 +77,9 @@ def fitted(data: Any, model: str | None = None, **others: Any) -> tuple[Guard, G
     """Here, and on Ray, into caches of their own."""
     kind, layer = others.pop("kind", None), others.pop("layer", None)
     guards = []
-    for number, running in enumerate(BOTH):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("XDG_CACHE_HOME", f"cache-{number}")
+    for running in BOTH:
+        with tempfile.TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_CACHE_HOME", cache)
             settings = ExtractionSettings(kind=kind, layer=layer, running=running)
             known = {"false_alarm_rate": 0.3, "force": True, **others}
             guards.append(fit_guard(data, model, settings=settings, **known).guard)

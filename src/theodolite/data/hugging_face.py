@@ -37,10 +37,7 @@ class HuggingFaceSource:
         return Sample(image, label, str(index))
 
     def labels_of_samples(self) -> list[int | None]:
-        if self.label is None:
-            return [None] * len(self)
-        named = enumerate(self.dataset[self.label])
-        return [whole_label(label, f"row {index} of the data set") for index, label in named]
+        return _labels(self.dataset, self.label)
 
     def listing(self) -> Iterator[str]:
         labels = [None] * len(self) if self.label is None else self.dataset[self.label]
@@ -68,10 +65,7 @@ class HuggingFaceTexts:
         return Sample(require_text(row[self.text], name), label, str(index))
 
     def labels_of_samples(self) -> list[int | None]:
-        if self.label is None:
-            return [None] * len(self)
-        named = enumerate(self.dataset[self.label])
-        return [whole_label(label, f"row {index} of the data set") for index, label in named]
+        return _labels(self.dataset, self.label)
 
     def listing(self) -> Iterator[str]:
         rows = zip(self.labels_of_samples(), self.dataset[self.text], strict=True)
@@ -161,3 +155,11 @@ def _datasets() -> Any:
     except ImportError as error:
         raise MissingExtraError("datasets", "hub") from error
     return datasets
+
+
+def _labels(dataset: Any, column: str | None) -> list[int | None]:
+    """The labels of a column, row by row."""
+    if column is None:
+        return [None] * len(dataset)
+    named = enumerate(dataset[column])
+    return [whole_label(label, f"row {index} of the data set") for index, label in named]
