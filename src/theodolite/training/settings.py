@@ -27,7 +27,8 @@ class TrainingSettings:
     over ``warm_up`` epochs and then falls to zero along a cosine. ``temperature`` and ``projection`` (its
     width) are the contrastive loss's; ``head_steps`` and ``head_rate`` those of the linear head that is then
     trained on the features of the pictures as they are. ``augment`` names kinds with commas, or is "none";
-    None is the usual of the loss.
+    None is the usual of the loss. ``channels_last`` is how pictures lie in memory: often faster on a CPU,
+    with other roundings.
     """
 
     loss: str = SUPCON
@@ -45,6 +46,7 @@ class TrainingSettings:
     head_rate: float = 1e-2
     augment: str | None = None
     padding: int = 4
+    channels_last: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from ..core.plain import JsonObject, from_plain, to_plain
 from ..data import ImageSource
 from ..features.capture import Capture
 from ..features.layers import head_of
+from ..features.layout import CHANNELS_LAST, lay_out
 from ..features.linear_probe import train_probe
 from ..models import LoadedModel, load_model
 from ..models.registry import takes_option
@@ -94,6 +95,8 @@ def train_classifier(
     classifier = Classifier(loaded, place, classes=classes, layer=layer)
     if settings.contrastive:
         classifier.require_bias()
+    if settings.channels_last:
+        lay_out(loaded.model, CHANNELS_LAST)
     images = read_images(source, pixels_of(loaded), progress=watching.reading)
     pictures = LabelledPictures(images, labels, pixels_of(loaded), source.class_names)
     plan = _plan(loaded, classifier, pictures, settings)

@@ -51,7 +51,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Stem, a stage a width, global mean, linear head `fc`."""
+    """Stem, a stage a width, global mean, linear head `fc`. ``stem_stride`` is the CIFAR stem's."""
 
     def __init__(
         self,
@@ -62,12 +62,13 @@ class ResNet(nn.Module):
         cifar_stem: bool,
         widths: tuple[int, ...] = _STAGES,
         image_channels: int = 3,
+        stem_stride: int = 1,
     ) -> None:
         super().__init__()
         channels = widths[0]
         self.maxpool: nn.Module
         if cifar_stem:
-            self.conv1, self.maxpool = _conv(image_channels, channels, 3), nn.Identity()
+            self.conv1, self.maxpool = _conv(image_channels, channels, 3, stem_stride), nn.Identity()
         else:
             self.conv1 = nn.Conv2d(image_channels, channels, 7, stride=2, padding=3, bias=False)
             self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
@@ -91,17 +92,35 @@ class ResNet(nn.Module):
         return logits
 
 
-def resnet18(classes: int, *, cifar_stem: bool = False, image_channels: int = 3) -> ResNet:
+def resnet18(
+    classes: int, *, cifar_stem: bool = False, image_channels: int = 3, stem_stride: int = 1
+) -> ResNet:
     """BasicBlock, two a stage; features of width 512."""
-    return ResNet(BasicBlock, (2, 2, 2, 2), classes, cifar_stem=cifar_stem, image_channels=image_channels)
+    return ResNet(
+        BasicBlock,
+        (2, 2, 2, 2),
+        classes,
+        cifar_stem=cifar_stem,
+        image_channels=image_channels,
+        stem_stride=stem_stride,
+    )
 
 
-def resnet50(classes: int, *, cifar_stem: bool = False, image_channels: int = 3) -> ResNet:
+def resnet50(
+    classes: int, *, cifar_stem: bool = False, image_channels: int = 3, stem_stride: int = 1
+) -> ResNet:
     """Bottleneck, 3-4-6-3; features of width 2048."""
-    return ResNet(Bottleneck, (3, 4, 6, 3), classes, cifar_stem=cifar_stem, image_channels=image_channels)
+    return ResNet(
+        Bottleneck,
+        (3, 4, 6, 3),
+        classes,
+        cifar_stem=cifar_stem,
+        image_channels=image_channels,
+        stem_stride=stem_stride,
+    )
 
 
-def cifar_resnet(layers: int, classes: int, *, image_channels: int = 3) -> ResNet:
+def cifar_resnet(layers: int, classes: int, *, image_channels: int = 3, stem_stride: int = 1) -> ResNet:
     """BasicBlock, (layers − 2) / 6 a stage, three narrow stages; features of width 64."""
     blocks, rest = divmod(layers - 2, 6)
     if rest or blocks < 1:
@@ -113,6 +132,7 @@ def cifar_resnet(layers: int, classes: int, *, image_channels: int = 3) -> ResNe
         cifar_stem=True,
         widths=_SMALL_STAGES,
         image_channels=image_channels,
+        stem_stride=stem_stride,
     )
 
 

@@ -24,22 +24,29 @@ _CLASSES = 10
 
 @dataclass(frozen=True)
 class Network:
-    """One architecture: how it is built from classes and channels, the side of its pictures, its head.
+    """One architecture: how it is built from classes, channels and the stride of its first convolution, the
+    side of its pictures, its head.
 
     ``channels`` are those it can take, the usual number first; pictures of another size fit only if
-    ``any_size``.
+    ``any_size``, and strides above 1 only if ``strides``.
     """
 
-    build: Callable[[int, int], nn.Module]
+    build: Callable[[int, int, int], nn.Module]
     size: int
     layer: str
     channels: tuple[int, ...]
     any_size: bool
+    strides: bool = False
 
 
 def _residual(build: Callable[..., nn.Module]) -> Network:
     return Network(
-        lambda classes, channels: build(classes, image_channels=channels), 32, "fc", (3, 1), any_size=True
+        lambda classes, channels, stride: build(classes, image_channels=channels, stem_stride=stride),
+        32,
+        "fc",
+        (3, 1),
+        any_size=True,
+        strides=True,
     )
 
 
@@ -47,12 +54,12 @@ NETWORKS = {
     **{f"resnet{layers}": _residual(partial(cifar_resnet, layers)) for layers in (20, 32, 44, 56, 110)},
     "resnet18": _residual(partial(resnet18, cifar_stem=True)),
     "resnet50": _residual(partial(resnet50, cifar_stem=True)),
-    "lenet5": Network(lambda classes, _: LeNet5(classes), 28, "head", (1,), any_size=False),
-    "convnet": Network(lambda classes, _: ConvNet(classes), 28, "fc2", (1,), any_size=False),
+    "lenet5": Network(lambda classes, *_: LeNet5(classes), 28, "head", (1,), any_size=False),
+    "convnet": Network(lambda classes, *_: ConvNet(classes), 28, "fc2", (1,), any_size=False),
 }
 
 
-@source("net", options=("num_classes", "channels"))
+@source("net", options=("num_classes", "channels", "stem_stride"))
 def load(request: Request) -> LoadedModel:
     known = NETWORKS.get(request.name)
     if known is None:
@@ -73,10 +80,15 @@ def load(request: Request) -> LoadedModel:
         raise InputError(
             f"{request.spec}: pictures of this network have side {known.size}, got {request.size}"
         )
+    stride = request.integer("stem_stride")
+    stride = 1 if stride is None else stride
+    if stride not in ((1, 2) if known.strides else (1,)):
+        takes = "1 or 2" if known.strides else "1 for this network"
+        raise InputError(f"{request.spec}: option stem_stride must be {takes}, got {stride}")
     classes = _CLASSES if request.num_classes is None else request.num_classes
     if classes < 2:
         raise InputError(f"{request.spec}: a classifier has at least two classes, got num_classes={classes}")
-    model = known.build(classes, channels)
+    model = known.build(classes, channels, stride)
     request.fill(model)
     pixels = (
         Pixels(size=known.size, mean=_CIFAR_MEAN, std=_CIFAR_STD)

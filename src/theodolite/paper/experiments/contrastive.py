@@ -14,15 +14,15 @@ number of steps. SupCon's head is then trained on the frozen features. Scores ar
 pictures as they are.
 
 MNIST and Fashion-MNIST take 10,000 and 7,000 pictures, so that all twelve networks are an hour's work of one
-core; CIFAR-10 takes all 50,000 and hours. A training that is stopped goes on where it was, and one that has
-ended is not repeated.
+core. CIFAR-10 takes all 50,000; its ResNet-20 begins with a convolution of stride 2, which makes an epoch of
+two views two and a half minutes of a core instead of nine, and the six networks two hours. A training that is
+stopped goes on where it was, and one that has ended is not repeated.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -90,7 +90,6 @@ class Task:
     model: str
     settings: TrainingSettings
     sets: Callable[[Path], Mapping[str, ImageSource]]
-    one_core: bool = True
 
 
 def _mnist(root: Path) -> dict[str, ImageSource]:
@@ -138,12 +137,16 @@ FASHION = Task(
 CIFAR = Task(
     "contrastive-cifar10",
     "ResNet-20 on CIFAR-10",
-    "net:resnet20",
+    "net:resnet20?stem_stride=2",
     TrainingSettings(
-        epochs=8, batch_size=256, learning_rate=0.1, weight_decay=5e-4, augment="crop,flip,colour,grey"
+        epochs=8,
+        batch_size=256,
+        learning_rate=0.1,
+        weight_decay=5e-4,
+        augment="crop,flip,colour,grey",
+        channels_last=True,
     ),
     _cifar,
-    one_core=False,
 )
 _FAMILY = (Need("mnist", "test"), Need("fashion-mnist", "test"), Need("notmnist", "test"))
 
@@ -213,7 +216,7 @@ def _subject(task: Task, sets: Mapping[str, ImageSource], loss: str, seed: int, 
             done = f"epoch {now.epoch} of {now.epochs}: loss {now.loss:.4f}"
             context.say(f"{task.name}: {loss}, seed {seed}, {done}")
 
-    with one_thread() if task.one_core else nullcontext():
+    with one_thread():
         trained = train_classifier(
             task.model, sets[FIT], place, settings=settings, watching=Watching(learning=told)
         )
