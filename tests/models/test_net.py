@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from theodolite.core.errors import InputError, ModelError
+from theodolite.guard.provenance import Provenance, require_model
 from theodolite.models import load_model
 from theodolite.models.nets.resnet import cifar_resnet
 from theodolite.models.sources.net import NETWORKS
@@ -54,6 +58,10 @@ def test_grey_pictures_of_another_size() -> None:
         ("net:resnet20?channels=4", "channels must be 3 or 1, got 4"),
         ("net:lenet5?channels=3", "channels must be 1, got 3"),
         ("net:lenet5?size=32", "have side 28, got 32"),
+        ("net:lenet5?stem_stride=2", "stem_stride must be 1 for this network, got 2"),
+        ("net:resnet20?stem_stride=0", "stem_stride must be 1 or 2, got 0"),
+        ("net:resnet18?stem_stride=3", "stem_stride must be 1 or 2, got 3"),
+        ("net:resnet20?stem_stride=two", "stem_stride must be a whole number, got 'two'"),
     ],
 )
 def test_what_there_is_no_network_of_is_refused(spec: str, said: str) -> None:
@@ -66,3 +74,18 @@ def test_new_weights_are_never_taken_for_trained_ones() -> None:
         load_model("net:resnet20")
     with pytest.raises(InputError, match="6n"):
         cifar_resnet(21, 10)
+
+
+def test_features_are_known_by_the_stride_too(tmp_path: Path) -> None:
+    """The weights of both networks are the same, also in a file that says nothing else."""
+    one = load_model("net:resnet20?size=12", pretrained=False)
+    save_file(dict(one.model.state_dict()), tmp_path / "bare.safetensors")
+    plain, strided = (
+        load_model(f"net:resnet20?size=12{more}", weights=tmp_path / "bare.safetensors")
+        for more in ("&stem_stride=1", "&stem_stride=2")
+    )
+    assert plain.digest == strided.digest == one.digest
+    assert plain.preprocess_id == one.preprocess_id
+    assert strided.preprocess_id == f"{one.preprocess_id}, stem stride 2"
+    with pytest.raises(InputError, match="stem stride 2.*, but the guard was fitted on"):
+        require_model(Provenance.of_model(plain, "fc"), strided)

@@ -1,5 +1,6 @@
 """How the preprocessing and the code of a model are named in files: ``Pixels(…), reached code 0f3a…``.
 
+Beside them stands what changes a network and not its weights: ``Pixels(…), stem stride 2``.
 Version 0.1.0 knew the code of a model of one's own by the whole file it lies in (``code 0f3a…``).
 """
 
@@ -9,7 +10,9 @@ import re
 
 REACHED = "reached code"
 WHOLE_FILE = "code"
+STEM = "stem stride"
 _CODE = re.compile(rf", (?:{REACHED}|{WHOLE_FILE}) \w+$")
+_BESIDE = re.compile(rf", (?:{REACHED}|{WHOLE_FILE}|{STEM}) \w+$")
 _LETTERS = 16
 
 
@@ -24,9 +27,9 @@ def without_code(identity: str) -> str:
 
 
 def renamed(identity: str, preprocess: str) -> str:
-    """The id with another preprocessing and the same code."""
-    code = _CODE.search(identity)
-    return preprocess + (code[0] if code else "")
+    """The id with another preprocessing and the same code, or whatever else stands beside it."""
+    beside = _BESIDE.search(identity)
+    return preprocess + (beside[0] if beside else "")
 
 
 def knows_whole_file(identity: str) -> bool:

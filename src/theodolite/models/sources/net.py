@@ -12,6 +12,7 @@ from functools import partial
 from torch import nn
 
 from ...core.errors import InputError, ModelError, did_you_mean
+from ..identity import STEM
 from ..nets.convnet import ConvNet
 from ..nets.lenet import LeNet5
 from ..nets.resnet import cifar_resnet, resnet18, resnet50
@@ -99,7 +100,8 @@ def load(request: Request) -> LoadedModel:
         spec=request.spec,
         model=model,
         preprocess=pixels,
-        preprocess_id=repr(pixels),
+        # Weights fit either stride: what features are known by has to say which it was.
+        preprocess_id=repr(pixels) if stride == 1 else f"{pixels!r}, {STEM} {stride}",
         input_shape=pixels.input_shape,
         layer=known.layer,
     )
