@@ -14,6 +14,7 @@ from torch import Tensor
 import theodolite as th
 from synthetic import Problem, make_problem
 from theodolite.core.errors import ExportError, InputError, TheodoliteWarning
+from theodolite.features.linear_probe import save_probe
 from theodolite.guard import Guard, Verdicts
 from theodolite.guard.export import export as export_module
 from theodolite.guard.export import translations as translations_module
@@ -85,6 +86,25 @@ def test_every_score_in_onnxruntime(spec: str, problem: Problem, tmp_path: Path)
     _, *columns = session.run(None, {"features": problem.ood.numpy(), "false_alarm_rate": np.array(0.3)})
     assert_same(Verdicts(*columns), guard, problem.ood, 0.3)
     assert {one.inputs for one in done.record.compared} >= {"random", "far out", "nearly degenerate", "real"}
+
+
+def test_words_against_class_names_in_onnxruntime(problem: Problem, tmp_path: Path) -> None:
+    """NegLabel, on a cosine head: 40 words are four groups, and the file of words is needed no more."""
+    drawn = torch.randn(40, problem.head.width, generator=torch.Generator().manual_seed(5))
+    save_probe(th.Head.cosine(drawn), tmp_path / "words.safetensors")
+    head, asked = (
+        th.Head.cosine(problem.head.weight),
+        th.create("neglabel", negatives=tmp_path / "words.safetensors", group_words=9, share=1.0),
+    )
+    guard = Guard.fit(problem.train, head=head, detector=asked)
+    assert len(guard.detector.get_buffer("groups")) == 4
+    (tmp_path / "words.safetensors").unlink()
+    guard.export(tmp_path / "guard.onnx", check=problem.test)
+    session = session_of(tmp_path / "guard.onnx")
+    for rows in (problem.test, problem.ood, 1e-3 * problem.ood[:1]):
+        logits, *columns = session.run(None, {"features": rows.numpy()})
+        assert_same(Verdicts(*columns), guard, rows)
+        np.testing.assert_allclose(logits, head(rows).numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("spec", PROGRAMS)

@@ -31,6 +31,7 @@ from theodolite import (
 )
 from theodolite.core.errors import InputError, UnreadableImageError
 from theodolite.features.engine import RayEngine
+from theodolite.features.linear_probe import save_probe
 from theodolite.guard import ray_fit
 from theodolite.guard.choice import choose_detector
 from theodolite.guard.ray_fit import _Collecting
@@ -333,3 +334,21 @@ def test_a_shard_of_unreadable_pictures_has_no_verdicts(pictures: Path, tmp_path
         assert sum(map(len, guard.score_paths(store.path))) == 51
     tally = score_on_ray(guards[0], store.path, tmp_path / "scores.parquet")
     assert tally.verdicts.total() == 51
+
+
+def test_words_are_not_forgotten_on_ray(pictures: Path, tmp_path: Path) -> None:
+    """They ask for NegLabel, and for the model that embeds them: not for the recommended score."""
+    store = extract(pictures, "python:small_models:Named?mean=0&size=8", output=tmp_path / "store").path
+    (tmp_path / "words.txt").write_text("cat\ndog\n")
+    settings = ExtractionSettings(running=ON_RAY)
+    with pytest.raises(InputError, match="python models know no texts"):
+        fit_guard(store, negatives=tmp_path / "words.txt", settings=settings, force=True)
+    drawn = torch.randn(30, 16, generator=torch.Generator().manual_seed(0))
+    for model in ("openclip:another", "python:small_models:Named"):
+        save_probe(Head.cosine(drawn), tmp_path / "words.safetensors", model=model)
+        asked = f"neglabel?negatives={tmp_path / 'words.safetensors'}"
+        if model == "openclip:another":
+            with pytest.raises(InputError, match="holds words as openclip:another embeds them"):
+                fit_guard(store, detector=asked, settings=settings, force=True)
+        else:
+            assert_same(*fitted(store, detector=asked))

@@ -12,6 +12,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from theodolite.reference.head import Head
+
 # Seconds a forward pass waits, so that a test can interrupt it.
 DELAY = "THEODOLITE_TEST_DELAY"
 
@@ -134,3 +136,12 @@ class Sharing(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         logits: Tensor = self.head(torch.tanh(self.second(torch.tanh(self.first(images.flatten(1))))))
         return logits
+
+
+class Named(Tiny):
+    """The same with a cosine head, as of three class names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        drawn = torch.randn(3, self.width, generator=torch.Generator().manual_seed(3))
+        self.fc = Head.cosine(drawn)  # type: ignore[assignment]

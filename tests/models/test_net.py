@@ -87,5 +87,5 @@ def test_features_are_known_by_the_stride_too(tmp_path: Path) -> None:
     assert plain.digest == strided.digest == one.digest
     assert plain.preprocess_id == one.preprocess_id
     assert strided.preprocess_id == f"{one.preprocess_id}, stem stride 2"
-    with pytest.raises(InputError, match="stem stride 2.*, but the guard was fitted on"):
+    with pytest.raises(InputError, match=r"stem stride 2.*, but the guard was fitted on"):
         require_model(Provenance.of_model(plain, "fc"), strided)

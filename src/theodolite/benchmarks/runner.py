@@ -25,6 +25,7 @@ from .scales import scales_of
 from .scoring import Scorer, Scores
 from .subject import Subject
 from .telling import Picture, TellingSample, find_telling
+from .words import refused_words
 
 Progress: TypeAlias = Callable[[str, str, int, int], None]
 
@@ -88,9 +89,12 @@ def run(
     intervals = intervals or Intervals()
     doubts = {subject.name: require_belonging(subject, force=force) for subject in subjects}
     out = _Gathered(notes=require_same_samples(subjects) if rules else [])
-    scorers = [
-        Scorer(subject, specs, cache=cache, progress=partial(progress, subject.name)) for subject in subjects
-    ]
+    scorers = []
+    for subject in subjects:
+        others = refused_words(subject.fit, specs)
+        own = [spec for spec in specs if spec.label not in others]
+        scorers.append(Scorer(subject, own, cache=cache, progress=partial(progress, subject.name)))
+        _refuse(out, subject.name, others)
     for scorer in scorers:
         _enter(out, scorer, intervals, highlight)
     _enter_ensembles(out, scorers, rules, intervals)
@@ -127,8 +131,7 @@ def _enter(out: _Gathered, scorer: Scorer, intervals: Intervals, highlight: High
         {label: round(spent, 3) for label, spent in scores.seconds.items()},
         round(scores.shared_seconds, 3),
     )
-    if scores.refused:
-        out.refused[subject.name] = dict(scores.refused)
+    _refuse(out, subject.name, scores.refused)
     if not scores.values:
         return
     found = Evaluation.of(scores.values, known=TEST)

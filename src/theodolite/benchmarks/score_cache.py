@@ -16,7 +16,7 @@ import torch
 from ..core.arrays import FloatArray
 from ..core.code import code_behind
 from ..core.errors import FormatError
-from ..core.files import read_tensors, write_tensors
+from ..core.files import read_tensors, sha256, write_tensors
 from ..core.own_code import own_digest
 from ..detectors import Detector
 from ..detectors.spec import DetectorSpec
@@ -81,6 +81,8 @@ class ScoreCache:
             decides["own code"] = own
         if "store" in spec.options:
             decides["store"] = StoreSet(Path(str(spec.options["store"]))).digest
+        if "negatives" in spec.options:
+            decides["negatives"] = _content(str(spec.options["negatives"]))
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def _own_code(self, spec: DetectorSpec) -> str | None:
@@ -96,6 +98,12 @@ class ScoreCache:
             classes = dict.fromkeys(part for found in own.values() for part in found)
             self._own[kinds] = own_digest(classes, imported=entered) if own else ""
         return self._own[kinds]
+
+
+def _content(file: str) -> str | None:
+    """The checksum of a file that a score reads; None where there is none, which its fit refuses."""
+    place = Path(file).expanduser()
+    return sha256(place) if place.is_file() else None
 
 
 def _not_ours(kind: type[Detector]) -> list[type[Detector]]:

@@ -28,6 +28,7 @@ from .ranking import HELD_OUT, HELD_SHARE, LEAVE_CLASS_OUT, TOLERATED, VALIDATIO
 from .row_keys import RowKeys
 from .subject import Subject
 from .trials import Trial, class_trials, ranked, validation_trial
+from .words import refused_words
 
 
 def tune(
@@ -54,6 +55,9 @@ def tune(
     known = _known(features)
     doubt = require_head_of(known.name, known.head, known.fit, force=force)
     specs = candidates(detectors, known.protocol)
+    others_words = refused_words(known.fit, specs)
+    if others_words:
+        raise InputError(next(iter(others_words.values())))
     outliers, judged = _validation(known, validation_ood, held_out)
     data = _data(known, next(iter(judged.values()), None))
     _require_other_rows(data, outliers)

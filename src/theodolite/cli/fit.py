@@ -147,8 +147,12 @@ def fit(
             "--data": data,
             "--head": head,
             "--calibration-share": calibration_share,
-            "--negatives": negatives,
         }
+        if negatives is not None:
+            raise InputError(
+                "--negatives is for data, but parts are given: embed the words (`theodolite embed`), and "
+                "name the file, --detector 'neglabel?negatives=FILE'"
+            )
         if calibration_data is None:
             decided |= {"--model": model, "--weights": weights, "--layer": layer, "--limit": limit}
             decided |= {"--kind": kind, "--from": holds}

@@ -7,6 +7,7 @@ that such training goes towards is `logistic_probe.solve_probe`'s.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -76,12 +77,15 @@ def train_probe(
     return Head(layer.weight.cpu(), layer.bias.cpu(), unit_features=unit_features)
 
 
-def save_probe(head: Head, path: str | Path, *, model: str | None = None) -> None:
+def save_probe(
+    head: Head, path: str | Path, *, model: str | None = None, more: Mapping[str, JsonValue] | None = None
+) -> None:
     """Write a head as a file for ``?linear=`` of a model, or for ``head.safetensors`` of a feature folder.
 
-    A cosine head stays one. ``model`` is the one whose features it is for, where that is known.
+    A cosine head stays one. ``model`` is the one whose features it is for, where that is known; ``more`` is
+    what else the file shall say.
     """
-    said: dict[str, JsonValue] = {"format": FORMAT}
+    said: dict[str, JsonValue] = {"format": FORMAT, **(more or {})}
     if model is not None:
         said["model"] = model
     if head.unit_features:

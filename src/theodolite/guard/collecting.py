@@ -34,6 +34,7 @@ from .fitted_rows import FittedRows
 from .fitting import open_known
 from .guard import CALIBRATION_SHARE
 from .holdout import check_share, in_share
+from .negatives import require_own_words
 from .part import Part, held_out_bank, kept_share, looked_at_bank
 from .part_source import Lot, PartSource, require_complete, require_one_source
 from .shown import asking, require_several, shown_of, suited
@@ -88,6 +89,7 @@ def collect(
     for detector in asked:
         require_several(detector)
         require_head(detector, known.fit.head)
+        require_own_words(detector, known.provenance, here=False)
     runs = [part.run(len(one)) if part and cut else range(len(one)) for one in known.fit.parts]
     whole = sum(map(len, known.fit.parts)) if cut else _pictures(named, settings)
     number, count = (1, 1) if part is None else (part.number, part.count)

@@ -25,6 +25,7 @@ from .calibration import FALSE_ALARM_RATE, check_rate
 from .choice import choose_detector
 from .fitting import FittedGuard, agreed_labels, notes_on
 from .guard import Guard
+from .negatives import require_own_words
 from .origin import require_array, require_like_origin
 from .part import HELD_OUT_ROWS, Part
 from .part_source import require_complete
@@ -74,6 +75,7 @@ def fit_parts(
     own_share = calibration is None
     _require_held_out(whole, own_share)
     chosen = _chosen(detector, whole)
+    require_own_words(chosen, whole.source.provenance)
     chosen.fit(whole.reference(chosen))
     if calibration is not None:
         allowed["settings"] = replace(allowed.get("settings") or ExtractionSettings(), score=asking(chosen))

@@ -9,6 +9,7 @@ from ..detectors import Detector, NegLabel
 from ..features.word_files import embed_words, require_words_of
 from .choice import choose_detector
 from .fit_data import KnownData
+from .provenance import Provenance
 
 
 def choose_for_words(
@@ -44,12 +45,23 @@ def with_negatives(detector: Detector, negatives: str | Path | None, known: Know
                 "them with `theodolite embed`, and name the file: --detector neglabel?negatives=FILE"
             )
         return detector
-    model, head = known.provenance.model, known.fit.head
     if negatives is None:
-        require_words_of(str(detector.negatives), model)
+        require_own_words(detector, known.provenance)
         return detector
+    model, head = known.provenance.model, known.fit.head
     if head is None or not head.unit_features:
         raise InputError(f"NegLabel needs class names, and {model} has a linear head: ?classes=names.txt")
     file = embed_words(negatives, model, weights=known.provenance.weights_file, head=head)
     options = {**detector.options(), "negatives": str(file)}
     return type(detector)(**options)  # type: ignore[arg-type]
+
+
+def require_own_words(detector: Detector, provenance: Provenance | None, *, here: bool = True) -> None:
+    """Refuse a score of words that another model embedded than that of the features, where it is known.
+
+    The file must be there, unless the fit, which reads it, is elsewhere (``here=False``).
+    """
+    if not isinstance(detector, NegLabel) or detector.negatives is None or provenance is None:
+        return
+    if here or Path(detector.negatives).expanduser().is_file():
+        require_words_of(detector.negatives, provenance.model, provenance.weights_file)

@@ -22,13 +22,14 @@ from ..features.settings import ExtractionSettings, Watch
 from ..features.store import FeatureStore
 from ..reference.head import Head
 from .calibration import FALSE_ALARM_RATE, check_rate
-from .choice import choose_detector, require_head
+from .choice import require_head
 from .collecting import collect
 from .fit_data import DataPaths, KnownData
 from .fit_parts import fit_parts
 from .fitting import Allowed, FittedGuard, agreed_labels, notes_on, open_known
 from .guard import CALIBRATION_SHARE
 from .holdout import check_share
+from .negatives import choose_for_words, with_negatives
 from .part import Part
 from .shown import asking, shown_of
 
@@ -58,7 +59,7 @@ def fit_on_ray(
     engine = required_engine(settings.running)
     check_rate(false_alarm_rate)
     check_share(calibration_share)
-    chosen = choose_detector(detector)
+    chosen = choose_for_words(detector, allowed.get("negatives"))
     named = DataPaths.of(data, calibration, settings)
     _require_one_layer(chosen, several=len(layer_names(settings.layer)) > 1)  # before any picture is read
     accept = allowed.get("accept_code_change", False)
@@ -74,6 +75,7 @@ def fit_on_ray(
         )
         _require_one_layer(chosen, several=shown_of(known.fit).rows is not None)
         require_head(chosen, known.fit.head)
+        chosen = with_negatives(chosen, allowed.get("negatives"), known)
         force = allowed.get("force", False)
         compared = len(known.fit) <= _COMPARED
         agreed = agreed_labels(known.fit.head, known.fit, len(known.fit), force=force) if compared else None
