@@ -75,6 +75,17 @@ def test_its_weights_go_on_to_features_guards_and_tables(
     assert (tmp_path / "out" / "results.json").is_file()
 
 
+def test_pictures_to_test_on_are_looked_at_before_the_training(data: Path, tmp_path: Path) -> None:
+    images = np.zeros((4, SIDE, SIDE), np.uint8)
+    np.savez(tmp_path / "bare.npz", images=images)
+    np.savez(tmp_path / "other.npz", images=images, labels=np.arange(1, 5))
+    for file, said in (("bare", "4 of 4 pictures have no label"), ("other", "have labels up to 4")):
+        outcome = train(data, tmp_path / "run", "--test", str(tmp_path / f"{file}.npz"))
+        assert outcome.code == 2
+        assert said in outcome.err
+        assert not (tmp_path / "run").exists()
+
+
 def test_a_folder_of_another_training_is_refused(data: Path, trained: tuple[Path, Outcome]) -> None:
     other = train(data, trained[0], "--loss", "ce")
     assert other.code == 2

@@ -59,7 +59,7 @@ def test_words_in_other_templates_are_told(tmp_path: Path) -> None:
         require_words_of(words, f"{MODEL}?prompt=art of a {{}}")
     with pytest.warns(TheodoliteWarning, match=r"\('a photo of a \{class\}\.', and 1 more\)"):
         require_words_of(words, f"{MODEL}?templates={templates}")
-    both = written(tmp_path, weights=None, templates=[USUAL, "art of a {}"])
+    both = written(tmp_path, weights=None, templates=["a photo of a {}.", "art of a {class}"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         require_words_of(both, f"{MODEL}?templates={templates}")

@@ -35,6 +35,15 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
             read_names(value)
 
 
+def test_a_file_that_is_no_text_gives_no_names(tmp_path: Path) -> None:
+    path = tmp_path / "names.bin"
+    path.write_bytes(b"cat\n\x00\x01dog\n")
+    with pytest.raises(InputError, match="signs that are not printed"):
+        read_names(str(path))
+    path.write_text("Hündchen, klein\n犬\r\n\n  \nсобака\n", encoding="utf-8")
+    assert read_names(str(path)) == ("Hündchen, klein", "犬", "собака")
+
+
 def test_imagenet_names_from_files_are_those_of_the_package() -> None:
     names = _names_of_packages()
     if names is None or _names_in_files() is None:

@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from theodolite.core.compat import import_torchvision
-from theodolite.core.errors import InputError, ModelError
+from theodolite.core.errors import InputError, ModelError, TheodoliteWarning
 from theodolite.features.capture import Capture
 from theodolite.features.linear_probe import save_probe
 from theodolite.models import load_model
@@ -108,6 +108,20 @@ def test_prompt_and_classes_are_checked(folder: Path) -> None:
         load_model(f"openclip:{folder}", classes="cat,dog", prompt="a photo")
     with pytest.raises(InputError, match="at least two"):
         load_model(f"openclip:{folder}?classes=cat")
+
+
+def test_a_probe_of_another_models_features_is_told(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = tmp_path / "probe.safetensors"
+    save_probe(
+        Head(torch.randn(5, 16, generator=torch.Generator().manual_seed(1))), probe, model="openclip:b"
+    )
+    with pytest.warns(TheodoliteWarning, match=rf"of openclip:b, and is put on those of openclip:{folder}"):
+        load_model(f"openclip:{folder}", linear=probe)
+    save_probe(Head(torch.eye(16)[:5]), probe, model=f"openclip:{folder}")
+    monkeypatch.chdir(folder.parent)
+    load_model(f"openclip:{folder.name}", linear=probe)  # the same folder; a warning would be an error
 
 
 def test_a_probe_that_is_a_cosine_head_stays_one(folder: Path, tmp_path: Path) -> None:

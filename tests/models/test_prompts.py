@@ -62,6 +62,12 @@ def test_templates_are_checked(tmp_path: Path) -> None:
     file.write_text("a {}\na {}\n")
     with pytest.raises(InputError, match=r"'a \{\}' twice"):
         read_templates(str(file))
+    file.write_text("a {}\na {class}\n")
+    with pytest.raises(InputError, match=r"'a \{\}' twice"):
+        read_templates(str(file))
+    file.write_text("a {class}\na {} of a {class}\n")
+    with pytest.raises(InputError, match=r"line 2, has both \{class\} and \{\}"):
+        read_templates(str(file))
     file.write_text("\n")
     with pytest.raises(InputError, match="holds no template"):
         read_templates(str(file))

@@ -270,7 +270,7 @@ def test_words_of_another_model_are_refused(made: Made, store: th.FeatureStore, 
     said = run("embed", made.pictures / "words.txt", "--model", full_spec(made), "-o", words)
     assert f"{len(WORDS)} words as text embeddings of width {made.images.shape[1]}" in said
     np.testing.assert_allclose(read_head(words).weight.double().numpy(), made.texts(WORDS), atol=2e-6)
-    require_words_of(words, made.spec)
+    require_words_of(words, full_spec(made))
     save_probe(read_head(words), words, model="openclip:another")
     with pytest.raises(InputError, match="holds words as openclip:another embeds them, and the features"):
         th.fit_guard(store.path, detector=f"neglabel?negatives={words}")

@@ -117,8 +117,10 @@ def test_another_training_is_not_gone_on_with(
         InputError, match=r"its settings.epochs is 3, asked for is 4\. Choose another --output"
     ):
         train_classifier(SPEC, pictures, place, settings=replace(SETTINGS["ce"], epochs=4))
-    with pytest.raises(InputError, match="its pictures is '"):
-        train_classifier(SPEC, striped(30, 1), place, settings=SETTINGS["ce"])
+    renamed = ImageStack("striped", pictures.images, pictures.labels, ("one", "two", "three"))
+    for others in (striped(30, 1), renamed):
+        with pytest.raises(InputError, match="its pictures is '"):
+            train_classifier(SPEC, others, place, settings=SETTINGS["ce"])
     stop = Watching(learning=stop_at(8))
     with pytest.raises(Stopped):
         train_classifier(SPEC, pictures, tmp_path, settings=QUICK, watching=stop)
@@ -265,6 +267,7 @@ def test_a_loss_that_runs_away_is_told(pictures: ImageStack, tmp_path: Path) -> 
         ({"optimiser": "adam"}, "did you mean 'adamw'"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"views": 1}, "at least two views of a picture, got 1"),
+        ({"batch_size": 1}, "batch_size must be at least 2 for a contrastive loss, got 1"),
         ({"augment": "none"}, "would compare every picture with itself"),
         ({"augment": "crop,blur"}, "'blur' is unknown"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number above 0, got nan"),

@@ -55,10 +55,12 @@ def probe(
     """Train a linear probe on stored features: a head for CLIP's image tower, or for any encoder."""
     from ..evaluation import head_accuracy
     from ..features.device import choose_device
+    from ..features.importing import IMPORTED
     from ..features.linear_probe import BATCH_SIZE, EPOCHS, LEARNING_RATE, save_probe, train_probe
     from ..features.logistic_probe import PASSES, PENALTY, solve_probe
     from ..features.store import FeatureStore
     from ..features.store_checks import require_same_classes, require_same_model
+    from ..models.registry import request_for
     from ._progress import progress_bar
 
     console = screen()
@@ -101,7 +103,8 @@ def probe(
                 device=choose_device(device),
                 progress=told,
             )
-    save_probe(head, output)
+    made_by = source.manifest.recipe.model
+    save_probe(head, output, model=None if made_by == IMPORTED else request_for(made_by)[1].base)
     found = f"{100 * last:.1f} % of {len(source):,} training samples right"
     if judged is not None:
         right = head_accuracy(head, judged)

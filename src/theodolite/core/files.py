@@ -135,11 +135,17 @@ def read_tensors(path: Path, *formats: str, sealed: bool = True) -> tuple[dict[s
 
 def format_of(path: Path) -> str | None:
     """The format that the header of a file of ours names; None of any other file."""
+    said = header_of(path).get("format")
+    return None if said is None else str(said)
+
+
+def header_of(path: Path) -> JsonObject:
+    """What the header of a file of ours says, its tensors unread; nothing of any other file."""
     try:
         with safe_open(path, framework="pt") as file:
-            return str(_description(file.metadata() or {}, path)["format"])
+            return _description(file.metadata() or {}, path)
     except (SafetensorError, OSError, TheodoliteError):
-        return None
+        return {}
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def embed_words(
         place.parent.mkdir(parents=True, exist_ok=True)
     checkpoint = None if weights is None else sha256(Path(weights))
     more = {_WEIGHTS: checkpoint, _TEMPLATES: list(templates)}
-    save_probe(embedded, place, model=_base(request), more=more)
+    save_probe(embedded, place, model=request.base, more=more)
     return place
 
 
@@ -84,7 +84,7 @@ def require_words_of(path: str | Path, model: str, weights: str | Path | None = 
         raise InputError(f"{place} is no file of embedded words: write one with `theodolite embed`")
     _, said = read_tensors(place, FORMAT)
     request = request_for(model)[1]
-    known, own = said.get("model"), _base(request)
+    known, own = said.get("model"), request.base
     if isinstance(known, str) and known != own:
         raise InputError(
             f"{place} holds words as {known} embeds them, and the features are of {own}: embed the words "
@@ -111,7 +111,7 @@ def _warn_of_templates(place: Path, known: JsonValue, request: Request) -> None:
         own: Sequence[str] = templates_of(request.options)
     except InputError:  # the file of the templates is gone
         return
-    if isinstance(known, list) and known != list(own):
+    if isinstance(known, list) and _spelt_alike(known) != _spelt_alike(own):
         warnings.warn(
             f"{place} holds words in other templates ({_some(known)}) than those of the names of the classes "
             f"({_some(own)}): words and names differ by that as well. Give `theodolite embed` the spec of "
@@ -119,6 +119,11 @@ def _warn_of_templates(place: Path, known: JsonValue, request: Request) -> None:
             TheodoliteWarning,
             stacklevel=3,
         )
+
+
+def _spelt_alike(templates: Sequence[JsonValue]) -> list[str]:
+    """Templates with one spelling of the place that the name goes to."""
+    return [str(template).replace("{}", "{class}") for template in templates]
 
 
 def _some(templates: Sequence[JsonValue]) -> str:
@@ -140,12 +145,3 @@ def _require_same_text(encoder: TextEncoder, head: Head, options: dict[str, str]
 
 def _key(head: Head) -> str:
     return hashlib.sha256(head_digest(head).encode()).hexdigest()[:20]
-
-
-def _base(request: Request) -> str:
-    """A model without the options of its spec: classes and templates do not change how it embeds.
-
-    A folder is named in full: from elsewhere it may go by another name.
-    """
-    prefix, _, name = request.spec.partition("?")[0].partition(":")
-    return f"{prefix}:{Path(name).resolve() if Path(name).is_dir() else name}"

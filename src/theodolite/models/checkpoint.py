@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..core.errors import ModelError
+from ..core.errors import ModelError, TheodoliteWarning
+from ..core.files import header_of
 from ..reference.head import Head
 from ..reference.unit_features import UNIT_FEATURES, takes_unit_features
 from .misread import not_a_file, quantised, unreadable
@@ -118,13 +120,25 @@ def fill(model: nn.Module, weights: StateDict, name: str) -> None:
     model.load_state_dict(weights, strict=False)
 
 
-def probe_head(path: Path) -> Head:
-    """The head of a file that holds nothing else, linear or cosine."""
+def probe_head(path: Path, model: str | None = None) -> Head:
+    """The head of a file that holds nothing else, linear or cosine.
+
+    ``model`` is the one that it is put on, without options: that of its features is compared, if it says it.
+    """
     weights, metadata = linear_weights(path), dict[str, str]()
     if path.suffix == ".safetensors":
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
     unit_features = takes_unit_features(read_state_dict(path), metadata, path)
+    made_for = header_of(path).get("model")
+    if model is not None and isinstance(made_for, str) and made_for != model:
+        warnings.warn(
+            f"{path} was trained on features of {made_for}, and is put on those of {model}: unless both are "
+            f"the same weights under two names, its answers mean nothing. Train a head on the features of "
+            f"this model (theodolite probe)",
+            TheodoliteWarning,
+            stacklevel=2,
+        )
     return Head(weights["weight"], weights["bias"], unit_features=unit_features)
 
 

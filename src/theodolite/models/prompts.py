@@ -85,8 +85,9 @@ def read_templates(path: str) -> tuple[str, ...]:
     found = tuple(line for line in lines if line)
     if not found:
         raise InputError(f"{path} holds no template: write one a line, for example {PROMPT}")
-    if len(set(found)) < len(found):
-        doubled = next(line for line in found if found.count(line) > 1)
+    named = [line.replace("{}", "{class}") for line in found]
+    if len(set(named)) < len(named):
+        doubled = next(line for line, one in zip(found, named, strict=True) if named.count(one) > 1)
         raise InputError(f"{path} holds the template {doubled!r:.80} twice: it would count double")
     return found
 
@@ -115,4 +116,9 @@ def _require_place(template: str, where: str) -> None:
     if not any(place in template for place in _PLACES):
         raise InputError(
             f"{where} must contain {{class}}, where the name of the class goes, got {template!r:.80}"
+        )
+    if all(place in template for place in _PLACES):
+        raise InputError(
+            f"{where} has both {{class}} and {{}}, of which one would stay in the prompt as it is, got "
+            f"{template!r:.80}: write {{class}} wherever the name goes"
         )

@@ -71,6 +71,12 @@ class Request:
             )
         return classes
 
+    @property
+    def base(self) -> str:
+        """The model without its options; a folder is named in full, as it is from everywhere."""
+        prefix, _, name = self.spec.partition("?")[0].partition(":")
+        return f"{prefix}:{Path(name).resolve() if Path(name).is_dir() else name}"
+
     @contextmanager
     def fetching(self, hint: str = "") -> Iterator[None]:
         """Turn whatever a third party raises while it builds or downloads into one paragraph."""

@@ -38,7 +38,7 @@ def head_and_names(request: Request, encoder: TextEncoder) -> tuple[nn.Module, t
     options = request.options
     if "linear" in options:
         given = None if "classes" not in options else read_names(options["classes"])
-        return _probe(Path(options["linear"])), given
+        return _probe(Path(options["linear"]), request.base), given
     names = names_of(options, encoder)
     if "classes" in options:
         warn_of_doubles(names)
@@ -55,9 +55,9 @@ def layer_of(request: Request) -> str | None:
     return "head" if "linear" in request.options else None
 
 
-def _probe(path: Path) -> nn.Module:
+def _probe(path: Path, model: str) -> nn.Module:
     """A linear layer; a cosine head as what it is."""
-    head = probe_head(path)
+    head = probe_head(path, model)
     if head.unit_features:
         return head
     probe = nn.Linear(head.width, head.classes)

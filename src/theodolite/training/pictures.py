@@ -43,8 +43,10 @@ class LabelledPictures:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over pictures and labels."""
+        """sha256 over pictures and labels, and over the names of the classes where there are any."""
         digest = hashlib.sha256(f"{tuple(self.images.shape)}\n".encode())
+        if self.class_names is not None:
+            digest.update(repr(self.class_names).encode())
         digest.update(self.images.numpy().data)
         digest.update(self.labels.numpy().data)
         return digest.hexdigest()
@@ -88,6 +90,22 @@ def classes_of(labels: Tensor, names: tuple[str, ...] | None) -> int:
             f"all {len(labels):,} pictures have one label: a classifier tells at least two apart"
         )
     return int(labels.max()) + 1 if names is None else len(names)
+
+
+def require_to_test_on(held_out: ImageSource, source: ImageSource) -> None:
+    """Refuse pictures to measure accuracy on whose labels are none of those that are learnt from."""
+    names, others = source.class_names, held_out.class_names
+    if names is not None and others is not None and names != others:
+        raise InputError(
+            f"the classes of the held-out pictures are {', '.join(others)}, but those of the training are "
+            f"{', '.join(names)}: a label would mean another class"
+        )
+    classes, highest = classes_of(labels_in(source), names), int(labels_in(held_out).max())
+    if highest >= classes:
+        raise InputError(
+            f"the held-out pictures have labels up to {highest}, but those to train on number {classes} "
+            f"classes from 0: a label would mean another class"
+        )
 
 
 def read_images(

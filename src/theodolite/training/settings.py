@@ -72,6 +72,11 @@ class TrainingSettings:
             raise InputError(f"warm_up must end before the {self.epochs} epochs do, got {self.warm_up}")
         if self.contrastive and self.views < 2:
             raise InputError(f"a contrastive loss compares at least two views of a picture, got {self.views}")
+        if self.contrastive and self.batch_size < 2:
+            raise InputError(
+                "batch_size must be at least 2 for a contrastive loss, got 1: views of one picture are told "
+                "apart from nothing, and it would learn nothing"
+            )
         if self.contrastive and not self.augmentation.kinds:
             raise InputError(
                 "a contrastive loss without augmentation would compare every picture with itself: name some "

@@ -163,7 +163,7 @@ def _pooled(request: Request, encoder: Any, pooling: str) -> PooledEncoder:
         encoder.pooler = None  # it has no part in the features, and in some checkpoints no weights
     if "linear" not in request.options:
         return PooledEncoder(encoder, pooling, nn.Identity())
-    head = probe_head(Path(request.options["linear"]))
+    head = probe_head(Path(request.options["linear"]), request.base)
     if head.unit_features:
         return PooledEncoder(encoder, pooling, head)
     width = getattr(encoder.config, "hidden_size", head.width)

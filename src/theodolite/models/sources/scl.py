@@ -83,7 +83,7 @@ def load(request: Request) -> LoadedModel:
             weights = {key: value for key, value in weights.items() if not key.startswith("fc.")}
         linear = None if alone else _linear_file(request, backbone, encoder)
         if linear is not None:
-            if probe_head(linear).unit_features:
+            if probe_head(linear, request.base).unit_features:
                 raise ModelError(f"{linear} is a cosine head: {request.spec} ends in a linear layer")
             weights |= {f"fc.{key}": value for key, value in linear_weights(linear).items()}
         fill(model, weights, str(encoder))
