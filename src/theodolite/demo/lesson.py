@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..benchmarks import RunResult
 from ..benchmarks.feature_sets import AVERAGE
-from ..detectors import RECOMMENDED, detector_record
+from ..detectors import RECOMMENDED
 from ..detectors.spec import parse_spec
 from ..report.tables import View, printed
 
@@ -25,18 +25,13 @@ def lesson(result: RunResult, subject: str) -> str:
         "" if place == 1 else f", the first is {order[0]} with {shares[order[0]]} %"
     )
     return (
-        f"At a threshold that accepts 95 % of the known, {confidence} lets {shares[confidence]} % of the unknown "
-        f"pass, {detector_record(RECOMMENDED).title} {shares[ours]} % ({first}); with "
-        f"{result.subjects[subject].classes} classes ORA's mean angle lets {shares[mean]} % pass and its largest "
-        f"{shares[largest]} %: {_advice(float(shares[mean]), float(shares[largest]))}"
+        f"At a threshold that accepts 95 % of the known, {confidence} lets {shares[confidence]} % of the "
+        f"unknown pass, {ours} {shares[ours]} % ({first}); with {result.subjects[subject].classes} classes "
+        f"ORA's mean angle lets {shares[mean]} % pass and its largest {shares[largest]} %: {_advice(float(shares[mean]), float(shares[largest]))}"
     )
 
 
 def _advice(mean: float, largest: float) -> str:
     if mean == largest:
         return "here they do the same"
-    return (
-        "take the mean where classes are few"
-        if mean < largest
-        else "here the paper's largest angle does better"
-    )
+    return "with few classes, take the mean" if mean < largest else "here the paper's largest does better"

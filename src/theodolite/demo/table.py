@@ -28,15 +28,16 @@ def demo_table(result: RunResult, subject: str) -> Table:
         [cells[0] for _, cells in marked_rows(labels, [_cells(result, subject, labels, ood, known)], known)]
         for ood, known in columns
     ]
-    ours = parse_spec(RECOMMENDED).label
+    ours, every = parse_spec(RECOMMENDED).label, len(result.detector_names(subject))
+    averages = f"{fpr95.title} {fpr95.arrow} and {auroc.title} {auroc.arrow}"
     return Table(
-        f"Average {fpr95.title} {fpr95.arrow} and {auroc.title} {auroc.arrow} in %, then {fpr95.title} of each OOD set",
+        f"Average {averages} in %, then {fpr95.title} of each OOD set",
         ("score", fpr95.title, auroc.title, *(ood for ood, _ in columns[2:])),
         tuple(
             (label + (MARK if label == ours else ""), tuple(column[row] for column in cells))
             for row, label in enumerate(labels)
         ),
-        f"{MARK.strip()} recommended; {len(labels)} of {len(result.detector_names(subject))} scores, all of them in the report",
+        f"{MARK.strip()} recommended; {len(labels)} of {every} scores, all of them in the report",
     )
 
 
