@@ -13,7 +13,7 @@ from ._console import say, screen
 from ._progress import progress_bar
 
 _NEXT = {
-    "next, your own model": "theodolite fit --model timm:NAME --data DIR --calibration-data DIR -o guard.st",
+    "next, your model": "theodolite fit --model timm:NAME --data DIR --calibration-data DIR -o g.safetensors",
     "every score on your own features": "theodolite bench features:FOLDER --sort average",
     "the paper's own network": "theodolite reproduce mnist",
 }

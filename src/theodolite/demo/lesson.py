@@ -27,7 +27,8 @@ def lesson(result: RunResult, subject: str) -> str:
     return (
         f"At a threshold that accepts 95 % of the known, {confidence} lets {shares[confidence]} % of the "
         f"unknown pass, {ours} {shares[ours]} % ({first}); with {result.subjects[subject].classes} classes "
-        f"ORA's mean angle lets {shares[mean]} % pass and its largest {shares[largest]} %: {_advice(float(shares[mean]), float(shares[largest]))}"
+        f"ORA's mean angle lets {shares[mean]} % pass and its largest {shares[largest]} %: "
+        f"{_advice(float(shares[mean]), float(shares[largest]))}"
     )
 
 

@@ -106,8 +106,8 @@ def run_demo(
     )
     summary = (
         f"A small network of convolutions learned {KNOWN} from {len(pictures.train):,} pictures. "
-        f"{len(result.detectors)} scores, fitted in one pass over the same pictures, say which inputs it should not be trusted on. None of "
-        f"them was shown an outlier."
+        f"{len(result.detectors)} scores, fitted in one pass over the same pictures, say which inputs it "
+        f"should not be trusted on. None of them was shown an outlier."
     )
     provenance = {
         "network": f"{NAME}: normalised input, four times convolution, batch normalisation and ReLU, "
