@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..benchmarks import ArraySet, Highlight, RunResult, Subject, run
+from ..benchmarks.feature_sets import AVERAGE
 from ..detectors import ORA, RECOMMENDED, detector_record, list_detectors
 from ..detectors.spec import parse_spec, parse_specs
 from ..features.capture import Capture
@@ -45,6 +46,7 @@ class Demo:
             id_name=KNOWN,
             summary=[self.summary, self.lesson],
             provenance=self.provenance,
+            sort=AVERAGE,
         )
         return page
 
