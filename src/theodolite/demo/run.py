@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from ..benchmarks import ArraySet, Highlight, RunResult, Subject, run
 from ..benchmarks.feature_sets import AVERAGE
+from ..core.errors import FittingWarning
 from ..detectors import ORA, RECOMMENDED, detector_record, list_detectors
 from ..detectors.spec import parse_spec, parse_specs
 from ..features.capture import Capture
@@ -38,13 +41,14 @@ class Demo:
     files: list[Path]
     summary: str
     provenance: Mapping[str, str]
+    notes: Sequence[str] = ()
 
     def write_page(self, folder: Path) -> Path:
         (page,) = write_pages(
             self.result,
             folder,
             id_name=KNOWN,
-            summary=[self.summary, self.lesson],
+            summary=[self.summary, f"{self.lesson}.", *(f"Note: {line}" for line in self.notes)],
             provenance=self.provenance,
             sort=AVERAGE,
         )
@@ -99,13 +103,14 @@ def run_demo(
         progress=told,
     )
     subject = _subject(pictures, Capture(model, "head"))
-    result = run(
-        [subject],
-        parse_specs([*list_detectors(), MEAN_ORA]),
-        title="Digits, and what the network never saw",
-        command=f"theodolite demo --epochs {epochs} --seed {seed}",
-        highlight=Highlight(detector_record(RECOMMENDED).title, _picture_of(pictures)),
-    )
+    with _heard() as notes:
+        result = run(
+            [subject],
+            parse_specs([*list_detectors(), MEAN_ORA]),
+            title="Digits, and what the network never saw",
+            command=f"theodolite demo --epochs {epochs} --seed {seed}",
+            highlight=Highlight(detector_record(RECOMMENDED).title, _picture_of(pictures)),
+        )
     summary = (
         f"A small network of convolutions learned {KNOWN} from {len(pictures.train):,} pictures. "
         f"{len(result.detectors)} scores, fitted in one pass over the same pictures, say which inputs it "
@@ -119,7 +124,21 @@ def run_demo(
         "negatives": f"held-out {KNOWN}, black and white exchanged",
         "seed": str(seed),
     }
-    return Demo(result, _draw(output, pictures, subject, result), summary, provenance)
+    return Demo(result, _draw(output, pictures, subject, result), summary, provenance, notes)
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """What scores say of their fit: for the report, where the scores are that say it."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FittingWarning)
+        yield notes
+    for warning in caught:
+        if issubclass(warning.category, FittingWarning):
+            notes.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def _subject(pictures: Pictures, capture: Capture) -> Subject:
