@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Arc, Rectangle
 from matplotlib.text import Text
 from PIL import Image
 
@@ -132,3 +133,35 @@ def test_files_are_png_and_svg_on_white(tmp_path: Path) -> None:
     with Image.open(png) as picture:
         assert picture.convert("RGBA").getpixel((1, 1)) == (255, 255, 255, 255)
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
+
+
+def seen_from_mu(distance: float, centre_distance: float, height: float) -> figures.TriangleView:
+    """A view whose angle is that of its own sides, by the formula of the paper."""
+    along = distance - centre_distance
+    angle = np.arctan2(height * distance, height**2 - along * centre_distance)
+    return figures.TriangleView(
+        title="made", angle=float(angle), distance=distance, centre_distance=centre_distance, height=height
+    )
+
+
+def drawn_angle(panel: Axes) -> float:
+    """The angle at μ between the rays to z and to z_db, in degrees, as they lie on the screen."""
+    rays = [line for line in panel.lines if points(line)[0] == (0, 0) and len(points(line)) == 2]
+    centre, *ends = panel.transData.transform([(0, 0), *(points(ray)[1] for ray in rays)])
+    (ax, ay), (bx, by) = (end - centre for end in ends)
+    return float(np.degrees(abs(np.arctan2(ax * by - ay * bx, ax * bx + ay * by))))
+
+
+def test_angles_and_lengths_are_drawn_to_one_scale(tmp_path: Path) -> None:
+    """On the screen, after the layout: the paper's angle, and a unit of the same length everywhere."""
+    views = [seen_from_mu(5.8, 0.75, 4.7), seen_from_mu(3.7, 0.9, 3.8), seen_from_mu(1.2, -0.4, 0.8)]
+    assert [round(np.degrees(view.angle)) for view in views] == [56, 50, 37]
+    figure = figures.triangles(views)
+    figures.save(figure, tmp_path / "triangles", suffixes=(".png",))
+    for panel, view in zip(figure.axes, views, strict=True):
+        assert drawn_angle(panel) == pytest.approx(np.degrees(view.angle), abs=0.05)
+        (arc,) = [patch for patch in panel.patches if isinstance(patch, Arc) and patch.get_linewidth() == 2]
+        assert arc.theta2 - arc.theta1 == pytest.approx(np.degrees(view.angle), abs=0.05)
+    units = [np.diff(panel.transData.transform([(0, 0), (1, 1)]), axis=0)[0] for panel in figure.axes]
+    np.testing.assert_allclose(units, units[0][0], rtol=1e-6)
+    assert "θ = 56.1°" in words(figure)

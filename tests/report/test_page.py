@@ -18,9 +18,10 @@ from theodolite.benchmarks.cells import PublishedValue
 from theodolite.benchmarks.facts import DetectorFacts, SubjectFacts
 from theodolite.benchmarks.measure import Intervals, result_of_scores
 from theodolite.benchmarks.result import RunResult
-from theodolite.benchmarks.telling import TellingSample, Triangle
+from theodolite.benchmarks.telling import TellingSample, Triangle, with_p_values
 from theodolite.core.errors import InputError
 from theodolite.evaluation import Metric, evaluate, list_metrics, metrics, register_metric
+from theodolite.guard import Calibration
 from theodolite.report.page import Page, render
 from theodolite.report.page.explorer import MOST, thinned
 from theodolite.report.page.triangle import drawing
@@ -46,11 +47,11 @@ def test_the_tables_are_the_metrics_to_the_printed_digit() -> None:
     found = ParsedPage(render(page))
     assert list(found.tables) == [metric.name for metric in list_metrics()]
     for name, (head, *rows) in found.tables.items():
-        assert [cell[0] for cell in head] == ["detector", "blur", "noise", "average"]
+        assert [cell[0] for cell in head] == ["detector", "average", "blur", "noise"]
         assert [row[0][0] for row in rows] == ["ORA", "coarse", "fine"]
         for row in rows:
             label = row[0][0]
-            for column, cell in zip(("blur", "noise", "average"), row[1:], strict=True):
+            for column, cell in zip(("average", "blur", "noise"), row[1:], strict=True):
                 value = (
                     evaluation.average(label, name)
                     if column == "average"
@@ -91,7 +92,7 @@ def test_intervals_stand_below_and_doubtful_values_are_marked() -> None:
         replace(cell, published=(*cell.published, other)) if cell.published else cell for cell in result.cells
     ]
     marked = ParsedPage(render(make_page(replace(result, cells=tuple(cells)))))
-    assert "12.34†" in marked.tables["fpr95"][1][1]
+    assert "12.34†" in marked.tables["fpr95"][1][2]
     assert sum("contradicts itself" in text for text in marked.texts) == tabled
     plain = render(make_page(replace(result, cells=tuple(replace(cell, published=()) for cell in cells))))
     assert "as published" not in plain
@@ -313,7 +314,7 @@ def test_samples_carry_thumbnail_class_angle_and_triangle() -> None:
     assert first.triangle is not None
     assert first.score == page.evaluation.id_scores["ORA"].min()
     assert first.triangle.angle == pytest.approx(first.score, rel=1e-5)
-    assert f"θ = {np.degrees(first.triangle.angle):.1f}°" in text
+    assert f"<strong>ORA θ = {np.degrees(first.triangle.angle):.1f}°</strong>" in text
     assert re.search(r"read as <strong>class \d</strong>", text)
     assert deceptive.score == page.evaluation.ood_scores["ORA"]["blur"].max()
     _, suspicious, deceptive_part = re.split('<section id="(?:suspicious|deceptive)">', text)
@@ -325,12 +326,47 @@ def test_a_sample_without_triangle_or_picture_shows_its_score() -> None:
     plain = TellingSample(row=3, id="#3", score=1.25, predicted="cat", data_set="id_test", truth="dog")
     result = replace(make_result(), telling={SUBJECT: [plain]})
     text = render(make_page(result))
-    assert "score 1.25" in text
+    assert "<strong>ORA 1.25</strong>" in text
+    assert "% of ID data score as low" not in text, "it has no p-value"
     assert '<span class="wrong">is dog</span>' in text
     assert "<img" not in text
     assert 'class="triangle"' not in text
     assert "Most deceptive OOD" not in text
     assert "Most suspicious ID" not in render(make_page(replace(result, telling={})))
+
+
+def test_cards_show_the_score_that_chose_them_and_its_p_value() -> None:
+    """Chosen by another score than ORA: its own value and p-value in words, beside ORA's triangle."""
+    result = make_result()
+    evaluation = result.evaluations[SUBJECT]
+    id_scores = evaluation.id_scores["coarse"]
+    first, *_, last = result.telling[SUBJECT]
+    low, high = float(np.sort(id_scores)[2]), float(np.sort(id_scores)[-4])
+    samples = [
+        *with_p_values([replace(first, score=low)], id_scores, among=True),
+        *with_p_values([replace(last, score=high)], id_scores),
+    ]
+    others = np.delete(id_scores, np.flatnonzero(id_scores == low)[0])
+    assert samples[0].p_value == Calibration(others).p_values(np.array([low]))[0]
+    assert samples[1].p_value == Calibration(id_scores).p_values(np.array([high]))[0]
+    told = replace(result, highlight="coarse", telling={SUBJECT: samples})
+    text = render(make_page(told))
+    suspicious, deceptive = re.split('<section id="deceptive">', text)
+    for part, sample, does in ((suspicious, samples[0], "flags"), (deceptive, samples[1], "accepts")):
+        assert sample.p_value is not None
+        assert sample.triangle is not None
+        assert f"<strong>coarse {sample.score:.4g}</strong>" in part
+        assert f"<span>ORA θ = {np.degrees(sample.triangle.angle):.1f}°</span>" in part
+        assert f"p = {sample.p_value:#.3g}: " in part
+        assert f"a guard set to 5 % false alarms {does} it." in part
+        assert "The triangle is ORA&#39;s, which had no part in the choice." in part
+
+
+def test_the_recommended_row_is_marked_and_no_other() -> None:
+    facts = {"fine": DetectorFacts(text="relative-energy"), "ORA": DetectorFacts(text="ora")}
+    found = ParsedPage(render(make_page(replace(make_result(), detectors=facts))))
+    for rows in found.tables.values():
+        assert [row[0] for row in rows[1:]] == [["ORA"], ["coarse"], ["fine", "recommended"]]
 
 
 def test_a_triangle_is_drawn_to_scale_or_not_at_all() -> None:

@@ -44,7 +44,10 @@ class Triangle:
 
 @dataclass(frozen=True)
 class TellingSample:
-    """One sample: its row in its set, its score, what it was taken for, and its picture if there is one."""
+    """One sample: its row in its set, its score, what it was taken for, and its picture if there is one.
+
+    ``p_value`` is the share of ID samples that score as low, itself counted; None where it was not asked.
+    """
 
     row: int
     id: str
@@ -52,6 +55,7 @@ class TellingSample:
     predicted: str
     data_set: str
     truth: str | None = None
+    p_value: float | None = None
     triangle: Triangle | None = None
     picture: Image.Image | None = field(default=None, compare=False, repr=False)
 
@@ -91,6 +95,23 @@ def telling_samples(
     ]
 
 
+def with_p_values(
+    samples: Sequence[TellingSample], id_scores: FloatArray, *, among: bool = False
+) -> list[TellingSample]:
+    """The samples with their conformal p-values against ID scores, as a guard would compute them.
+
+        p = (1 + #{ID scores ≤ s}) / (1 + n)
+
+    With ``among`` the samples are of these very ID data, and each is held against the others.
+    """
+    ordered, own = np.sort(id_scores), int(among)
+    lower = np.searchsorted(ordered, [sample.score for sample in samples], side="right")
+    return [
+        replace(sample, p_value=float(1 + below - own) / (1 + len(ordered) - own))
+        for sample, below in zip(samples, lower, strict=True)
+    ]
+
+
 def find_telling(
     scorer: Scorer, found: Evaluation, chosen: str, picture: Picture = lambda _set, _row: None
 ) -> list[TellingSample]:
@@ -126,10 +147,14 @@ def _found(scorer: Scorer, found: Evaluation, chosen: str) -> list[TellingSample
     """The ID samples that score lowest, and of every OOD set those that score highest."""
     subject = scorer.subject
     detector = scorer.fitted(DRAWN if DRAWN in found.metrics else chosen)
-    kept = _of_set(detector, subject.test, found.id_scores[chosen], TEST, lowest=True, count=COUNT)
+    known = found.id_scores[chosen]
+    kept = with_p_values(
+        _of_set(detector, subject.test, known, TEST, lowest=True, count=COUNT), known, among=True
+    )
     share = max(1, COUNT // len(subject.ood))
     for name, rows in subject.ood.items():
-        kept += _of_set(detector, rows, found.ood_scores[chosen][name], name, lowest=False, count=share)
+        highest = _of_set(detector, rows, found.ood_scores[chosen][name], name, lowest=False, count=share)
+        kept += with_p_values(highest, known)
     return kept
 
 

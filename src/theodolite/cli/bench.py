@@ -109,6 +109,7 @@ def bench(
     """Measure scores on a protocol, next to the published values; an interrupted run goes on."""
     from ..benchmarks import BenchSettings, Intervals, Ranking
     from ..benchmarks import bench as run_bench
+    from ..benchmarks.foreseen import foreseen
     from ..core.places import data_root
     from ..features.settings import Running
     from ..report.documents import write_files
@@ -121,6 +122,8 @@ def bench(
     chosen = choose_protocol(protocol, id_data, fit_data, ood or [], kind, folders=bool(models))
     if own_lists:
         chosen = with_own_lists(chosen)
+    rankings = [Ranking.load(path) for path in ranking or []]
+    view.require_possible(foreseen(chosen, models, detector or [], shaping or [], rankings))
     with watching(console) as watcher:
         result = run_bench(
             chosen,
@@ -153,7 +156,7 @@ def bench(
                 force=force,
                 layers=layer or (),
             ),
-            rankings=[Ranking.load(path) for path in ranking or []],
+            rankings=rankings,
         )
     try:
         view.require_fits(result)
@@ -173,7 +176,7 @@ def bench(
         say(console, line, "yellow", title="note: ")
     files = write_files(result, output, view=view)
     say(console, f"results in {', '.join(str(path) for path in files)}")
-    first, *others = write_pages(result, output)
+    first, *others = write_pages(result, output, sort=view.sort)
     beside = f", with {len(others)} pages of single models beside it" if result.joint and others else ""
     say(console, f"report: {first.resolve()}{beside}")
     for page in () if result.joint else others:

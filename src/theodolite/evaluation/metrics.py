@@ -85,7 +85,8 @@ FPR95_OOD_POSITIVE = register_metric(
         "fpr95_ood_positive",
         "FPR95 (OOD positive)",
         True,
-        "share of ID rejected when 95 % of OOD is rejected",
+        "the field's other FPR95, with OOD as the positive class: share of ID rejected when 95 % of OOD is. "
+        "It is another number than FPR95, and not to be compared with it",
         lambda seen: curve.fpr(seen.reversed()),
     )
 )

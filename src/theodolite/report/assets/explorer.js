@@ -98,6 +98,9 @@
     for (const tick of ticks(...view.detector.range, 6)) {
       draw(histogram, "text", { x: along(tick), y: plot.bottom + 20, "text-anchor": "middle" }, short(tick));
     }
+    const middle = (plot.left + plot.right) / 2, label = `${view.detector.name} score: higher is more in-distribution`;
+    draw(histogram, "text", { class: "label", x: middle, y: plot.bottom + 48, "text-anchor": "middle" }, label);
+    draw(histogram, "text", { class: "label side", transform: `translate(12 ${(plot.top + plot.bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, "share of samples");
     moving.rejected = draw(histogram, "rect", { class: "rejected", x: plot.left, y: plot.top - 2, height: plot.bottom - plot.top + 1 });
     moving.cut = draw(histogram, "line", { class: "cut", y1: plot.top - 6, y2: plot.bottom });
     moving.grip = draw(histogram, "circle", { class: "grip", cy: plot.top - 6, r: 4.5 });

@@ -49,8 +49,8 @@
   function sort(head) {
     const row = head.parentElement, body = row.closest("table").tBodies[0];
     const column = [...row.children].indexOf(head), was = head.getAttribute("aria-sort");
-    const order = was ? (was === "ascending" ? "descending" : "ascending") : head.dataset.first;
-    for (const other of row.children) other.removeAttribute("aria-sort");
+    const opposite = { ascending: "descending", descending: "ascending" }, order = opposite[was] ?? head.dataset.first;
+    for (const other of row.children) other.setAttribute("aria-sort", "none");
     head.setAttribute("aria-sort", order);
     const sign = order === "ascending" ? 1 : -1;
     // What is absent is no number: it stays at the end in either order.
@@ -65,5 +65,29 @@
   }
   for (const head of document.querySelectorAll("thead th[data-first]")) {
     head.querySelector("button").addEventListener("click", () => sort(head));
+  }
+
+  // ---------------------------------------------------------------- small screens
+
+  // What a small screen has no room for is folded; nothing is folded on paper, nor without scripts.
+  const folds = [...document.querySelectorAll("details.fold")];
+  if (matchMedia("(max-width: 520px)").matches) for (const fold of folds) fold.open = false;
+  for (const button of document.querySelectorAll(".unfold")) {
+    button.addEventListener("click", () => {
+      const shown = button.parentElement.classList.toggle("unfolded");
+      button.setAttribute("aria-expanded", String(shown));
+      button.textContent = shown ? "fewer rows" : `all ${button.parentElement.querySelector("tbody").rows.length} rows`;
+    });
+  }
+  addEventListener("beforeprint", () => { for (const fold of folds) fold.open = true; });
+
+  // A shadow at the edge behind which a table goes on.
+  for (const scroll of document.querySelectorAll(".scroll")) {
+    const edges = () => {
+      const left = scroll.scrollWidth - scroll.clientWidth - scroll.scrollLeft;
+      scroll.classList.toggle("more", left > 2);
+    };
+    scroll.addEventListener("scroll", edges, { passive: true });
+    new ResizeObserver(edges).observe(scroll);
   }
 })();

@@ -16,8 +16,8 @@ from ...benchmarks.telling import Triangle
 from ...core.arrays import FloatArray
 from .style import ID_COLOUR, INK, OOD_COLOUR, QUIET, plain
 
-# Angles, in radians, that leave room for their own label.
-_ROOMY = 0.6
+# How far the protractor reaches, in degrees.
+_PROTRACTOR = 90
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,36 +43,57 @@ def corners(triangle: Triangle) -> Corners:
 
 
 def triangles(views: Sequence[TriangleView]) -> Figure:
-    """The paper's first figure from real numbers: centre, feature, projection, boundary and angle."""
-    figure = Figure(figsize=(4.6 * len(views), 4.2), layout="constrained")
+    """The paper's first figure from real numbers: centre, feature, projection, boundary and angle.
+
+    One scale for both directions and for all panels: angles are drawn as they are, and lengths compare. A
+    protractor at μ, from the direction of z_db on, makes them readable.
+    """
+    points = np.array([point for view in views for point in corners(view)])
+    low, high = points.min(axis=0), points.max(axis=0)
+    reach = max(float((high - low).max()), 1e-9)
+    window = (low - (0.28, 0.16) * np.array(reach), high + (0.2, 0.16) * np.array(reach))
+    width, height = window[1] - window[0]
+    figure = Figure(figsize=(4.6 * len(views), 4.6 * min(height / width, 1.6) + 0.6), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
+    # One radius, for the same reason; it ends before the nearest feature.
+    lengths = [math.hypot(*corners(view).feature) for view in views]
+    radius = min(0.34 * reach, max(0.8 * min(lengths), 0.1 * reach))
     for panel, view in zip(panels, views, strict=True):
-        _draw_triangle(panel, view)
+        panel.set_xlim(window[0][0], window[1][0])
+        panel.set_ylim(window[0][1], window[1][1])
+        panel.set_aspect("equal")
+        _draw_triangle(panel, view, radius)
     return figure
 
 
-def _draw_triangle(panel: Axes, view: TriangleView) -> None:
+def _draw_triangle(panel: Axes, view: TriangleView, radius: float) -> None:
     _, feature, projection = (np.array(corner) for corner in corners(view))
-    span = max(float(np.abs([feature, projection]).max()), 1e-9)
     panel.axvline(projection[0], color=INK, linewidth=1.5)
     for point in (feature, projection):
         panel.plot([0, point[0]], [0, point[1]], color=QUIET, linewidth=1.2)
     panel.plot(*zip(feature, projection, strict=True), color=QUIET, linewidth=1.2, linestyle=":")
-    towards = [math.degrees(math.atan2(y, x)) for x, y in (projection, feature)]
-    size = 0.45 * float(np.hypot(*feature))
-    panel.add_patch(Arc((0, 0), size, size, theta1=min(towards), theta2=max(towards), color=OOD_COLOUR, lw=2))
-    # Between the rays where there is room for it, else beside the feature's ray.
-    roomy = view.angle > _ROOMY
-    towards_label = math.radians(sum(towards) / 2 if roomy else towards[1])
-    reach = 0.65 * size
+    start, end = (math.degrees(math.atan2(y, x)) for x, y in (projection, feature))
+    _protractor(panel, start, radius)
+    panel.add_patch(
+        Arc(
+            (0, 0),
+            2 * radius,
+            2 * radius,
+            theta1=min(start, end),
+            theta2=max(start, end),
+            color=OOD_COLOUR,
+            lw=2,
+        )
+    )
     panel.annotate(
         f"θ = {math.degrees(view.angle):.1f}°",
-        (reach * math.cos(towards_label), reach * math.sin(towards_label)),
-        xytext=(0, 0) if roomy else (-8, -6),
+        (0, 0),
+        xytext=(-12, -18),
         textcoords="offset points",
         color=OOD_COLOUR,
-        fontsize=11,
-        ha="center" if roomy else "right",
+        fontsize=12,
+        ha="right",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
     )
     for point, name, colour, offset in (
         (np.zeros(2), "μ", INK, (8, -14)),
@@ -84,9 +105,6 @@ def _draw_triangle(panel: Axes, view: TriangleView) -> None:
             name, (point[0], point[1]), xytext=offset, textcoords="offset points", fontsize=11, color=colour
         )
     panel.set_title(view.title, fontsize=10, color=INK)
-    panel.set_aspect("equal")
-    panel.margins(0.25)
-    panel.set_ylim(-0.15 * span, 1.25 * span)
     panel.set_xlabel("along the boundary's normal")
     panel.set_ylabel("within the boundary")
     plain(panel, "top", "right")
@@ -95,3 +113,19 @@ def _draw_triangle(panel: Axes, view: TriangleView) -> None:
         inset.imshow(view.image, cmap="gray", vmin=0, vmax=1)
         inset.set_xticks([])
         inset.set_yticks([])
+
+
+def _protractor(panel: Axes, start: float, radius: float) -> None:
+    """Ticks every ten degrees from the direction of the projection on, every third with its number."""
+    panel.add_patch(
+        Arc((0, 0), 2 * radius, 2 * radius, theta1=start, theta2=start + _PROTRACTOR, color=QUIET, lw=0.6)
+    )
+    for turned in range(0, _PROTRACTOR + 1, 10):
+        named = turned % 30 == 0
+        towards = np.array([math.cos(math.radians(start + turned)), math.sin(math.radians(start + turned))])
+        ends = radius * np.outer([1.0, 1.06 if named else 1.03], towards)
+        panel.plot(ends[:, 0], ends[:, 1], color=QUIET, linewidth=0.8)
+        if named and turned:
+            panel.annotate(
+                f"{turned}°", 1.13 * radius * towards, fontsize=7, color=QUIET, ha="center", va="center"
+            )

@@ -11,9 +11,9 @@ from ...evaluation import Metric
 from ..documents import accuracy_text
 from ..tables import View, joint_table, metric_table, paired_tables, printed
 from ..tables.joint import RANK, common_metrics, said_of_averages
-from ..tables.view import overall_average, printed_rank
+from ..tables.view import NAME, overall_average, printed_rank
 from .headlines import Headline
-from .results import MetricView
+from .results import MetricView, means_first, recommended_rows, sorted_by
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,46 @@ class PairedPart:
     views: list[MetricView]
 
 
-def joint_views(result: RunResult) -> list[MetricView]:
-    """The joint table of every metric that all models have."""
+def joint_views(result: RunResult, sort: str | None = None) -> list[MetricView]:
+    """The joint table of every metric that all models have, averages over models and ranks first."""
     said = [
         f"Rank: place among the scores that every model has, averaged over the {len(result.models)} models",
         *(line[0].upper() + line[1:] for line in said_of_averages(result)),
     ]
+    averages = () if result.joint is None else result.joint.averages
+    overall = overall_average(result)
     return [
-        MetricView(known, joint_table(result, known), (RANK,), tuple(said))
+        MetricView(
+            known,
+            means_first(
+                joint_table(result, known, View(sort=sort)), [*(mean.name for mean in averages), RANK]
+            ),
+            (RANK,),
+            tuple(said),
+            recommended_rows(result),
+            # By a column of single models' tables the rows are in no order of this one.
+            {AVERAGE: None if overall is None else overall.name, RANK: RANK, NAME: NAME}.get(
+                sorted_by(sort, known) or ""
+            ),
+        )
         for known in common_metrics(result)
     ]
 
 
-def model_parts(result: RunResult, files: Mapping[str, str]) -> list[ModelPart]:
+def model_parts(result: RunResult, files: Mapping[str, str], sort: str | None = None) -> list[ModelPart]:
     """Every model and ensemble with its tables; ``files`` are the pages of subjects."""
-    parts = []
+    view, parts = View(sort=sort), []
     for name in result.tabled_subjects:
         members = result.repeats.get(name, ())
-        views = [MetricView(known, metric_table(result, name, known)) for known in result.metrics(name)]
+        views = [
+            MetricView(
+                known,
+                means_first(metric_table(result, name, known, view), [AVERAGE, *result.groups(name)]),
+                marked=recommended_rows(result),
+                sorted_by=sorted_by(sort, known),
+            )
+            for known in result.metrics(name)
+        ]
         pages = {f"page of {one}": files[one] for one in (*members, name) if one in files}
         parts.append(ModelPart(name, _facts(result, name), views, pages))
     return parts

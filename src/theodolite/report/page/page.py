@@ -10,6 +10,7 @@ from ...benchmarks.feature_sets import TEST
 from ...benchmarks.result import RunResult
 from ...core.errors import InputError, did_you_mean
 from ...evaluation import Evaluation, Metric
+from ..tables import View
 
 ID_NAME = "held-out ID data"
 
@@ -20,6 +21,8 @@ class Page:
 
     id_name: the ID data in words.
     summary, provenance: what stands before the result's own samples, omissions and digests.
+    sort: the order of rows, as in `View`; that of the run if None.
+    beside: the names of all pages of the same run, this one among them.
     """
 
     result: RunResult
@@ -27,6 +30,8 @@ class Page:
     id_name: str = ID_NAME
     summary: Sequence[str] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    sort: str | None = None
+    beside: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         names = self.result.subject_names
@@ -35,6 +40,11 @@ class Page:
                 f"the result has no model {self.subject!r}{did_you_mean(self.subject, names)} "
                 f"It has: {', '.join(names) or 'none'}"
             )
+        self.view.require_fits(self.result)
+
+    @property
+    def view(self) -> View:
+        return View(sort=self.sort)
 
     @property
     def title(self) -> str:

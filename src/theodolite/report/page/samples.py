@@ -1,4 +1,4 @@
-"""The samples worth a look: thumbnail, predicted class, score or angle, and the triangle that decided it."""
+"""The samples worth a look: thumbnail, predicted class, what the score that chose them says, a triangle."""
 
 from __future__ import annotations
 
@@ -8,26 +8,58 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from ...benchmarks.telling import TellingSample
+from ...benchmarks.telling import DRAWN, TellingSample
+from ...guard.calibration import FALSE_ALARM_RATE, flagged
+from ..p_values import p_value_text
 from .page import Page
 from .triangle import Drawing, degrees, drawing
 
 SIDE = 112
+# Samples of a section that a small screen shows at once.
+FIRST = 4
 
 
 @dataclass(frozen=True)
 class SampleView:
-    """One sample, its thumbnail as base64 of a PNG and its triangle, if it has them."""
+    """One sample, the score ``by`` which it was chosen, a thumbnail as base64 of a PNG, a triangle."""
 
     sample: TellingSample
+    by: str
     thumbnail: str | None
     triangle: Drawing | None
 
     @property
     def measured(self) -> str:
-        """The angle where there is a triangle, else the score."""
+        """What the score that chose it says: its value, of ORA in degrees."""
         seen = self.sample.triangle
-        return f"score {self.sample.score:.4g}" if seen is None else f"θ = {degrees(seen)}°"
+        if self.by == DRAWN and seen is not None:
+            return f"{DRAWN} θ = {degrees(seen)}°"
+        return f"{self.by} {self.sample.score:.4g}"
+
+    @property
+    def angle(self) -> str:
+        """What ORA says beside another score that chose it."""
+        seen = self.sample.triangle
+        return "" if seen is None or self.by == DRAWN else f"{DRAWN} θ = {degrees(seen)}°"
+
+    @property
+    def p_value(self) -> str:
+        """The p-value in words."""
+        p_value = self.sample.p_value
+        if p_value is None:
+            return ""
+        percent = 100 * p_value
+        share = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+        does = "flags" if flagged(p_value, FALSE_ALARM_RATE) else "accepts"
+        return (
+            f"p = {p_value_text(p_value)}: {share} % of ID data score as low, and a guard set to "
+            f"{100 * FALSE_ALARM_RATE:g} % false alarms {does} it"
+        )
+
+    @property
+    def place(self) -> float | None:
+        """Where it stands among ID scores, from 0 to 100."""
+        return None if self.sample.p_value is None else round(100 * self.sample.p_value, 2)
 
 
 @dataclass(frozen=True)
@@ -39,6 +71,14 @@ class SampleSection:
     lead: str
     samples: list[SampleView]
 
+    @property
+    def first(self) -> list[SampleView]:
+        return self.samples[:FIRST]
+
+    @property
+    def others(self) -> list[SampleView]:
+        return self.samples[FIRST:]
+
 
 def sample_sections(page: Page) -> list[SampleSection]:
     """ID samples that score lowest, OOD samples that score highest; a kind without samples is left out."""
@@ -48,14 +88,14 @@ def sample_sections(page: Page) -> list[SampleSection]:
         SampleSection(
             "suspicious",
             "Most suspicious ID",
-            f"In-distribution, and yet {by} scores them lowest.",
-            [_view(sample) for sample in chosen if sample.data_set not in strange],
+            f"In-distribution, and yet {by} scores them lowest.{_said(by)}",
+            [_view(sample, by) for sample in chosen if sample.data_set not in strange],
         ),
         SampleSection(
             "deceptive",
             "Most deceptive OOD",
-            f"Out-of-distribution, and yet {by} scores them highest.",
-            [_view(sample) for sample in chosen if sample.data_set in strange],
+            f"Out-of-distribution, and yet {by} scores them highest.{_said(by)}",
+            [_view(sample, by) for sample in chosen if sample.data_set in strange],
         ),
     ]
     return [section for section in sections if section.samples]
@@ -72,10 +112,15 @@ def thumbnail(picture: Image.Image, side: int = SIDE) -> bytes:
     return written.getvalue()
 
 
-def _view(sample: TellingSample) -> SampleView:
+def _said(by: str) -> str:
+    return "" if by == DRAWN else f" The triangle is {DRAWN}'s, which had no part in the choice."
+
+
+def _view(sample: TellingSample, by: str) -> SampleView:
     png = None if sample.picture is None else thumbnail(sample.picture)
     return SampleView(
         sample,
+        by,
         None if png is None else base64.b64encode(png).decode("ascii"),
         None if sample.triangle is None else drawing(sample.triangle),
     )

@@ -23,6 +23,7 @@ from .joint import joint_headlines, joint_notes, joint_views, model_parts, paire
 from .page import ID_NAME, Page
 from .results import metric_views
 from .samples import sample_sections
+from .stale import earlier_pages
 
 JOINT = "report.html"
 
@@ -34,15 +35,19 @@ def write_pages(
     id_name: str = ID_NAME,
     summary: Sequence[str] = (),
     provenance: Mapping[str, str] | None = None,
+    sort: str | None = None,
 ) -> list[Path]:
     """``report.html``, and one more a model where there are several; each is one self-contained file.
 
-    Where models are joined, the first is the page of all of them. The options are those of `Page`.
+    Where models are joined, the first is the page of all of them. The options are those of `Page`. Pages that
+    an earlier run has left in the folder are of other figures: they are removed, and copies of them are not.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names = file_names(result)
     paths = [folder / name for name in names]
+    beside = [*names, *([JOINT] if result.joint is not None else [])]
+    earlier = earlier_pages(folder)
     for subject, path in zip(result.subject_names, paths, strict=True):
         page = Page(
             result=result,
@@ -50,15 +55,19 @@ def write_pages(
             id_name=id_name,
             summary=summary,
             provenance=provenance or {},
+            sort=sort,
+            beside=beside,
         )
         write_bytes(path, render(page).encode())
-    if result.joint is None:
-        return sorted(paths, key=lambda path: path.name != JOINT)
-    joint = render_joint(
-        result, dict(zip(result.subject_names, names, strict=True)), summary=summary, provenance=provenance
-    )
-    write_bytes(folder / JOINT, joint.encode())
-    return [folder / JOINT, *paths]
+    if result.joint is not None:
+        files = dict(zip(result.subject_names, names, strict=True))
+        joint = render_joint(result, files, summary=summary, provenance=provenance, sort=sort, beside=beside)
+        write_bytes(folder / JOINT, joint.encode())
+        paths = [folder / JOINT, *paths]
+    for path in earlier:
+        if path.name not in beside:
+            path.unlink(missing_ok=True)
+    return sorted(paths, key=lambda path: path.name != JOINT)
 
 
 def file_names(result: RunResult) -> list[str]:
@@ -93,6 +102,7 @@ def render(page: Page) -> str:
         sections=sample_sections(page),
         command=page.result.command,
         entries={"Provenance": page.origin, "Environment": environment(page.result)},
+        beside=page.beside,
         scripts=("page.js",) if threshold is None else ("page.js", "explorer.js"),
     )
 
@@ -103,8 +113,13 @@ def render_joint(
     *,
     summary: Sequence[str] = (),
     provenance: Mapping[str, str] | None = None,
+    sort: str | None = None,
+    beside: Sequence[str] = (),
 ) -> str:
-    """The page of all models as text; ``files`` are the pages of single subjects that lie beside it."""
+    """The page of all models as text; ``files`` are the pages of single subjects that lie beside it.
+
+    ``sort`` and ``beside`` are as in `Page`.
+    """
     if result.joint is None:
         raise InputError("the models of this result are not joined: `theodolite.benchmarks.join` does it")
     digests = {
@@ -117,12 +132,13 @@ def render_joint(
         title=result.title,
         notes=[*summary, *joint_notes(result)],
         headlines=joint_headlines(result),
-        joint=joint_views(result),
+        joint=joint_views(result, sort),
         paired=paired_parts(result),
-        models=model_parts(result, files or {}),
+        models=model_parts(result, files or {}, sort),
         explorer=None,
         command=result.command,
         entries={"Provenance": {**(provenance or {}), **digests}, "Environment": environment(result)},
+        beside=beside,
         scripts=("page.js",),
     )
 

@@ -1,7 +1,7 @@
 """What of a result people see: which metrics, which scores, in which order. No number depends on it.
 
-A view is of what is read, the screen, ``results.md`` and ``results.tex``; ``results.json``, ``results.csv``
-and the pages have everything in the order of the run.
+A view is of what is read, the screen, ``results.md`` and ``results.tex``; ``results.json`` and
+``results.csv`` have everything in the order of the run, and pages everything in the order of the view.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from ...benchmarks.feature_sets import AVERAGE
+from ...benchmarks.foreseen import Foreseen
 from ...benchmarks.joint import ModelAverage
 from ...benchmarks.result import RunResult
 from ...core.errors import InputError, did_you_mean
@@ -54,20 +55,25 @@ class View:
     def require_fits(self, result: RunResult) -> None:
         """Refuse an order or a pattern that the result has nothing for."""
         sets = {cell.ood for cell in result.cells if cell.ood != AVERAGE}
+        labels = dict.fromkeys(cell.detector for cell in result.cells)
+        texts = {label: facts.text or label for label, facts in result.detectors.items()}
+        scores = {label: texts.get(label, label) for label in labels}
+        self.require_possible(Foreseen(sorted(sets), scores, result.joint is not None))
+
+    def require_possible(self, run: Foreseen) -> None:
+        """Refuse an order or a pattern for which a run will have nothing."""
         metrics = [metric.name for metric in list_metrics()]
-        joint = [] if result.joint is None else [RANK]
-        known = [NAME, AVERAGE, *joint, *metrics, *sorted(sets)]
+        known = [NAME, AVERAGE, *([RANK] if run.joint else []), *metrics, *run.sets]
         if self.sort is not None and self.sort not in known:
             raise InputError(
                 f"nothing to sort by is called {self.sort!r}{did_you_mean(self.sort, known)} "
                 f"Known: {', '.join(known)}"
             )
-        labels = dict.fromkeys(cell.detector for cell in result.cells)
         for pattern in self.only:
-            if not any(_matches(result, label, pattern) for label in labels):
+            if not any(_matches(names, pattern) for names in run.scores.items()):
                 raise InputError(
-                    f"no score of this run matches {pattern!r}{did_you_mean(pattern, list(labels))} "
-                    f"It has: {', '.join(labels)}"
+                    f"no score of this run matches {pattern!r}{did_you_mean(pattern, list(run.scores))} "
+                    f"It has: {', '.join(run.scores)}"
                 )
 
     def tabled(self, measured: Iterable[Metric], *, grouped: bool = False) -> list[Metric]:
@@ -123,7 +129,7 @@ class View:
         kept = [
             label
             for label in labels
-            if not self.only or any(_matches(result, label, pattern) for pattern in self.only)
+            if not self.only or any(_matches(_names(result, label), pattern) for pattern in self.only)
         ]
         sign = 1 if lower_is_better else -1
         # As printed, so that a sorted table never has an order that its digits do not show.
@@ -137,7 +143,7 @@ class View:
             last = values[ordered[self.top - 1]]
             best = {label for label in ordered[: self.top] if values[label] is not None}
             best |= {label for label in ordered if last is not None and values[label] == last}
-            best |= {label for label in ordered if _recommended(result, label)}
+            best |= {label for label in ordered if is_recommended(result, label)}
             kept, ordered = ([label for label in part if label in best] for part in (kept, ordered))
         if self.sort == NAME:
             return sorted(kept, key=str.casefold)
@@ -164,13 +170,17 @@ def _metric_of(sort: str | None) -> Metric | None:
     return next((metric for metric in list_metrics() if metric.name == sort), None)
 
 
-def _matches(result: RunResult, label: str, pattern: str) -> bool:
+def _names(result: RunResult, label: str) -> list[str]:
+    """A score's label, and its text where it is known."""
     facts = result.detectors.get(label)
-    names = [label, *([facts.text] if facts is not None and facts.text is not None else [])]
+    return [label, *([facts.text] if facts is not None and facts.text is not None else [])]
+
+
+def _matches(names: Iterable[str], pattern: str) -> bool:
     return any(fnmatchcase(name.casefold(), pattern.casefold()) for name in names)
 
 
-def _recommended(result: RunResult, label: str) -> bool:
+def is_recommended(result: RunResult, label: str) -> bool:
     """Whether it is the score that a guard uses by default, as it is."""
     facts = result.detectors.get(label)
     return facts is not None and facts.text == RECOMMENDED
