@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from docsite.build import REPOSITORY, BuildError, build
+from docsite.build import REPOSITORY, BuildError, all_pages, build
 from docsite.pages import DeadLinkError
 
 
@@ -13,7 +13,7 @@ def main() -> int:
     """Exit code 1, and the reason, where a warning or a dead link stops it."""
     output = REPOSITORY / "site"
     try:
-        build(output, REPOSITORY / "build" / "docs-site")
+        build(*all_pages(), output, REPOSITORY / "build" / "docs-site")
     except (BuildError, DeadLinkError) as error:
         print(error, file=sys.stderr)
         return 1

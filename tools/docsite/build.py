@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .api_pages import api_entries, api_pages
@@ -42,13 +43,12 @@ def all_pages(repository: Path = REPOSITORY) -> tuple[dict[str, str], list[Entry
     return pages, nav
 
 
-def build(output: Path, work: Path, repository: Path = REPOSITORY) -> str:
-    """The site into ``output``, and what its builder said; ``work`` holds the pages before they are built."""
-    pages, nav = all_pages(repository)
+def build(pages: Mapping[str, str], nav: Sequence[Entry], output: Path, work: Path) -> str:
+    """The site of `all_pages` into ``output``, and what its builder said; ``work`` holds what it reads."""
     shutil.rmtree(work, ignore_errors=True)
     write(pages, work / "docs")
     for folder in _COPIED:
-        shutil.copytree(repository / "docs" / folder, work / "docs" / folder)
+        shutil.copytree(REPOSITORY / "docs" / folder, work / "docs" / folder)
     # JSON is YAML.
     (work / "mkdocs.yml").write_text(json.dumps(configuration(nav), indent=2), encoding="utf-8")
     said = _run(work)
