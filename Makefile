@@ -7,7 +7,7 @@ PEERS := $(VENV)/.peers
 SPARK := $(VENV)/.spark
 MINIMUM := .venv-minimum
 
-.PHONY: demo test test-long fuzz test-peers test-spark test-minimum bench clean
+.PHONY: demo docs test test-long fuzz test-peers test-spark test-minimum bench clean
 
 demo: $(INSTALLED)
 	$(BIN)/theodolite demo
@@ -18,6 +18,10 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# The documentation site into site/, offline, with every warning and dead link an error.
+docs: $(INSTALLED)
+	$(BIN)/python tools/make_site.py
 
 # The committed results of which `make test` recomputes a part, to every digit.
 test-long: $(INSTALLED)
@@ -67,4 +71,4 @@ $(MINIMUM)/.installed: pyproject.toml constraints-minimum.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(MINIMUM) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(MINIMUM) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

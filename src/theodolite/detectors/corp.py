@@ -4,6 +4,11 @@
 
 ω and u are random and fixed: inner products of φ are nearly exp(−γ‖x − y‖²), so this is kernel PCA. Curved
 sets of ID features are flat after the map, and OOD features lie off them.
+
+Where it fails: γ and M must fit the spread of the features: settings that are good on one network can be poor
+on another, the more so with few rows to fit on.
+
+Cost for N rows, beyond the logits: N·M·(D + 2·q) for q directions.
 """
 
 from __future__ import annotations

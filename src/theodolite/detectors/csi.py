@@ -6,6 +6,11 @@ over the views v of an input (rotations by 0°, 90°, 180°, 270° in the paper)
 logit that the shift classifier gives to the right shift; means over the training set. Made for networks
 trained with CSI, where outliers have small norms; with one view and no shift classifier it works on any
 contrastive features.
+
+Where it fails: the norm has to carry meaning: on networks trained by cross-entropy it need not, and the
+nearest of many rows is close to an OOD row too.
+
+Cost for N rows, beyond the logits: N·D·B, for B rows in the bank.
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
     s(z) = max_{c≠p} (l_p − l_c) / ‖w_p − w_c‖
 
 Training pushes ID features deep into their class; the score keeps the scale of the features, unlike an angle.
+
+Where it fails: the scale that it keeps is also what misleads it: OOD rows with large features stand far from
+some boundary.
+
+Cost for N rows, beyond the logits: a few passes over N×C.
 """
 
 from __future__ import annotations

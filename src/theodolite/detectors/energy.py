@@ -3,6 +3,11 @@
     s(z) = T · log Σ_c exp(l_c / T)
 
 ID inputs raise at least one logit; OOD inputs raise none as far.
+
+Where it fails: an OOD input with large features raises logits as well, and all that the logits leave out
+(what lies across the rows of W) is not seen.
+
+Cost for N rows, beyond the logits: one pass over N×C.
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
     s(z) = 1/(C−1) Σ_{c≠p} d_c(z) / ‖z − μ‖,   d_c = (l_p − l_c) / ‖w_p − w_c‖
 
 ID features lie further from the boundaries than OOD features at the same deviation from the ID mean.
+
+Where it fails: the mean is over all classes, so that with very many of them the boundaries that matter are a
+small part of it; directions that no row of W looks at count in ‖z − μ‖ alone.
+
+Cost for N rows, beyond the logits: a few passes over N×C, one over N×D.
 """
 
 from __future__ import annotations

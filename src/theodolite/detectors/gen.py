@@ -3,6 +3,10 @@
     s(z) = −Σ_{c in the M largest} p_c^γ·(1 − p_c)^γ,   p = softmax(l)
 
 With a small γ a little doubt weighs nearly as much as a lot: ID inputs leave no other class any probability.
+
+Where it fails: it reads nothing but probabilities: where the network is sure of an OOD input, so is GEN.
+
+Cost for N rows, beyond the logits: a few passes over N×C, and a selection of the M largest.
 """
 
 from __future__ import annotations

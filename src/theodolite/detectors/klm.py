@@ -4,6 +4,11 @@
 
 An ID input is answered as ID inputs usually are, doubts included. No labels are needed. The authors take d_k
 from validation data: of its own training data a network is surer.
+
+Where it fails: doubt is typical of some classes, and an OOD input that is answered with the same doubt
+passes; a class that is seldom answered has a typical answer from few rows.
+
+Cost for N rows, beyond the logits: N·C².
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
     s(z) = −‖ẑ − ẑ_(k)‖,   ẑ = z/‖z‖, ẑ_(k) its k-th nearest neighbour in the bank
 
 No model of the features at all: ID features have company. "KNN+" is the same score on a contrastive model.
+
+Where it fails: a bank that is too small for k, or k too small for a bank with stray rows, decides more than
+the features do; memory and time grow with the bank.
+
+Cost for N rows, beyond the logits: N·D·B, for B rows in the bank.
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@
 
 ID inputs raise one logit and lower the rest; OOD inputs have flat logits. Far down the list are classes that
 say nothing, so the mean may go over the N next ones alone.
+
+Where it fails: it sees what the logits show: an OOD input that is answered clearly has the gap of an ID
+input.
+
+Cost for N rows, beyond the logits: one pass over N×C, and a selection where ``top`` is set.
 """
 
 from __future__ import annotations

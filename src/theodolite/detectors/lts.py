@@ -4,6 +4,11 @@
 
 k is (100 − p) % of the width. The logits are scaled, not the features, so the answer stays as it was. ID
 inputs have their activations spread over more units, and grow more.
+
+Where it fails: it wants activations behind a ReLU, many of them zero; where ID and OOD rows are equally even,
+S is one factor for all and only the energy is left.
+
+Cost for N rows, beyond the logits: one pass over N×C, and a selection of the k largest of N×D.
 """
 
 from __future__ import annotations

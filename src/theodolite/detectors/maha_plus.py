@@ -3,6 +3,11 @@
     s(z) = MDS(z / ‖z‖), means and covariance of unit features too
 
 Feature norms vary strongly within a class and break the Gaussian model; on the sphere it fits better.
+
+Where it fails: with few rows a class the covariance within classes is poor, and what it does not span goes
+unseen; lengths, which it leaves out, sometimes tell OOD rows best.
+
+Cost for N rows, beyond the logits: N·D² + N·D·C in float64.
 """
 
 from __future__ import annotations

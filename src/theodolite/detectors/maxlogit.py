@@ -3,6 +3,11 @@
     s(z) = max_c l_c
 
 Unlike a probability, the logit keeps the strength of the evidence.
+
+Where it fails: As Energy, of which it is the largest term: large OOD features raise it too, and what lies
+across the rows of W is not seen.
+
+Cost for N rows, beyond the logits: one pass over N×C.
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
     s(z) = max_c softmax_c(cos(z, t_c) / τ)
 
 The zero-shot score of CLIP: an ID image matches one prompt clearly better than the others.
+
+Where it fails: at τ = 1 cosines of CLIP differ so little that the score is nearly flat; with an ordinary
+classifier's weights in the place of prompts it leaves out bias and length.
+
+Cost for N rows, beyond the logits: N·D·C.
 """
 
 from __future__ import annotations

@@ -3,7 +3,12 @@
     s(z) = −min_c (z − μ_c)ᵀ Σ⁺ (z − μ_c),   Σ = 1/N Σ_i (z_i − μ_{y_i})(z_i − μ_{y_i})ᵀ
 
 Features of one class are taken as one Gaussian with a shared covariance; OOD features fit none of them.
-A rank-deficient Σ has its pseudo-inverse taken. Scoring costs an N×D×D and an N×D×C product in float64.
+A rank-deficient Σ has its pseudo-inverse taken.
+
+Where it fails: features whose lengths differ within a class are no Gaussian, which Maha+ mends; with few rows
+a class the covariance is poor.
+
+Cost for N rows, beyond the logits: N·D² + N·D·C in float64.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
     s(z) = max_c softmax(l)_c
 
 The oldest baseline: a classifier tends to be less sure of inputs it was not trained on.
+
+Where it fails: networks are sure of much that they never saw; all that the softmax divides out is lost.
+
+Cost for N rows, beyond the logits: one pass over N×C.
 """
 
 from __future__ import annotations

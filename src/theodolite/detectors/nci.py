@@ -4,6 +4,11 @@
 
 Under neural collapse centred ID features align with the weights of their class, and OOD features lie nearer
 to the origin.
+
+Where it fails: α weighs a length against a cosine, and lengths have the scale of the network: a setting of
+one may drown the other on the next.
+
+Cost for N rows, beyond the logits: two passes over N×D.
 """
 
 from __future__ import annotations

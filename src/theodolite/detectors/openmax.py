@@ -10,6 +10,11 @@ The odds have the order of the authors' −p = −P(unknown), and tell apart wha
 
 The means are sums, and merge. The largest distances are known only once the means are, so a fit keeps a bank:
 all rows, or a ``fraction`` of each class. Nothing of it is in the fitted score.
+
+Where it fails: a tail needs rows that are not in it: with few rows a class every new row lies beyond the
+tail, and the score turns upside down.
+
+Cost for N rows, beyond the logits: α passes over N×C.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ with p the predicted class and μ the mean of the ID features. ID features stand
 every boundary as seen from the station μ; OOD features carry no strong evidence, and a small turn reaches a
 boundary. Free of hyper-parameters, and unchanged when the features are scaled.
 
+Where it fails: with few classes a row that fits none is still far from some boundary, and the maximum takes
+that one: compare ``aggregate="mean"`` there (results.md, max or mean).
+
 Cost for N rows: the logits (skipped when given), then, in blocks, a dozen passes over N×C and four over N×D.
 """
 

@@ -6,6 +6,11 @@ with l̄ the mean logit, μ and Σ mean and shrunk covariance of the ID features
 how far the boundaries are at a given deviation from the mean; this asks it of all of them at once, and
 measures the deviation in units of what ID features do. Adding the same function to all logits changes
 nothing, and without shrinkage neither does any invertible affine map of the feature space.
+
+Where it fails: on near OOD it has less to divide by: on CLINC150, whose OOD questions are of the same kind as
+its own, it is far behind P-Cos (which-score.md).
+
+Cost for N rows, beyond the logits: N·D².
 """
 
 from __future__ import annotations

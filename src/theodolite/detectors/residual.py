@@ -4,6 +4,10 @@
 
 R projects on the space left over by the leading directions of the second moment of z − u, as in ViM, whose
 virtual logit this is. ID features have little there.
+
+Where it fails: it sees the residual space alone: OOD rows within the principal space look as ID rows do.
+
+Cost for N rows, beyond the logits: N·D·(D − d).
 """
 
 from __future__ import annotations

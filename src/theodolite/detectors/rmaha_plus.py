@@ -3,6 +3,11 @@
     s(z) = R-Mah(z / ‖z‖), means and both covariances of unit features too
 
 What Maha+ does for MDS: on the sphere the norm, which differs within a class, no longer spoils the Gaussians.
+
+Where it fails: As R-Mah, it turns upside down where two rows a class leave directions that only the total
+covariance sees; a warning says so.
+
+Cost for N rows, beyond the logits: 2·N·D² + N·D·C in float64.
 """
 
 from __future__ import annotations

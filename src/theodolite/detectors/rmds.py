@@ -4,6 +4,11 @@
 
 MD_c is MDS's squared distance to class c, MD_0 the squared distance to the global mean with the total
 covariance. What a feature shares with all ID data cancels; what is left speaks of classes.
+
+Where it fails: what is strange to all classes alike cancels as well, and far OOD may be told less well than
+near OOD. Two rows a class turn it upside down; a warning says so.
+
+Cost for N rows, beyond the logits: 2·N·D² + N·D·C in float64.
 """
 
 from __future__ import annotations

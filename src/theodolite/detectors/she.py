@@ -4,6 +4,10 @@
 
 The simplified Hopfield energy: a pattern is what the network stores of a class, and only rows that it got
 right show it.
+
+Where it fails: the product grows with the length of z: large OOD features agree with every pattern.
+
+Cost for N rows, beyond the logits: N·D.
 """
 
 from __future__ import annotations

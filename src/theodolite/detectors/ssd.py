@@ -4,6 +4,11 @@
 
 Made for contrastive models, whose classes differ in shape. Σ_c is never formed: it is kept as a factor of as
 many columns as it has rank, at most min(D, n_c − 1), so memory is at most min(N, C·D)·D numbers.
+
+Where it fails: a covariance of each class needs rows of each class: with two of them there is one direction,
+and everything new is as strange as everything else.
+
+Cost for N rows, beyond the logits: N·D·min(N_fit, C·D).
 """
 
 from __future__ import annotations

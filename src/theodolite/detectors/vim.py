@@ -4,6 +4,11 @@
 
 R projects on the space left over by the leading directions of the second moment of z − u. ID features have
 little there. α makes the virtual logit as large as the real ones.
+
+Where it fails: α ties two scales: where ID rows have hardly any residual, it blows up what is left, noise
+included; OOD rows within the principal space have no residual either.
+
+Cost for N rows, beyond the logits: N·D·(D − d).
 """
 
 from __future__ import annotations

@@ -1,0 +1,31 @@
+// A browser starts no worker on a page that was opened as a file. There the script of the worker, which is the
+// search, runs in a hidden frame of the page instead; behind an address nothing is changed.
+if (location.protocol === "file:") {
+  window.Worker = class {
+    constructor(address) {
+      this.onmessage = null
+      this.onerror = null
+      this.frame = document.createElement("iframe")
+      this.frame.hidden = true
+      document.documentElement.append(this.frame)
+      const inside = this.frame.contentWindow
+      inside.postMessage = data => setTimeout(() => this.onmessage?.({ data }))
+      const script = inside.document.createElement("script")
+      this.ready = new Promise(resolve => { script.onload = resolve })
+      script.onerror = event => this.onerror?.(event)
+      script.src = new URL(address, document.baseURI)
+      inside.document.documentElement.append(script)
+    }
+
+    postMessage(data) {
+      this.ready.then(() => {
+        const inside = this.frame.contentWindow
+        inside?.dispatchEvent(new inside.MessageEvent("message", { data }))
+      })
+    }
+
+    terminate() {
+      this.frame.remove()
+    }
+  }
+}
