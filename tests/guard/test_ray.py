@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 
 import theodolite as th
+from example_runner import run_example
 from ray_here import dying_once, killing_one, one_ray, within
 from same_parts import assert_same_statistics
 from theodolite import ExtractionSettings, FeatureStore, Guard, Part, Running, collect, extract, fit_guard
@@ -229,3 +230,9 @@ def test_datasets_of_ray_are_fitted_and_judged_as_the_folder(
     expected = np.asarray(judge({"image": [row["image"] for row in rows[:4]]})["score"])
     by_id = {row["id"]: row["score"] for row in judged_there}
     np.testing.assert_allclose([by_id[name] for name in names[:4]], expected, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("ray")
+def test_the_example_runs_on_a_ray_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn", reason="pip install scikit-learn")
+    run_example("on_ray", capsys)
