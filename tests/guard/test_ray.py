@@ -16,6 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
+import docstring_examples
 import theodolite as th
 from example_runner import run_example
 from ray_here import dying_once, killing_one, one_ray, within
@@ -236,3 +237,14 @@ def test_datasets_of_ray_are_fitted_and_judged_as_the_folder(
 def test_the_example_runs_on_a_ray_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sklearn", reason="pip install scikit-learn")
     run_example("on_ray", capsys)
+
+
+@pytest.mark.usefixtures("ray")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", docstring_examples.ON_RAY)
+def test_the_examples_of_docstrings_give_what_they_show(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = docstring_examples.failures(name)
+    assert not said, said
