@@ -1,6 +1,7 @@
 """Arrays only: features, labels and the last layer of any classifier, here scikit-learn's, as NumPy arrays.
 
 Digits 0 to 7 are the classes the classifier knows; 8 and 9 are out of distribution.
+Install: pip install theodolite scikit-learn
 """
 
 from sklearn.datasets import load_digits

@@ -1,6 +1,7 @@
 """An ensemble: the scores of several models on the same samples, combined into one.
 
 The models know digits; pictures of them lying on their side are out of distribution.
+Install: pip install theodolite scikit-learn
 """
 
 import torch

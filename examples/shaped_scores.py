@@ -1,6 +1,7 @@
 """Shaped scores: ReAct, ASH and Scale change the features before a score looks at them; any score takes them.
 
 Statistics are collected on the shaped features and logits are computed from them.
+Install: pip install theodolite
 """
 
 import torch

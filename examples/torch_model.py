@@ -1,6 +1,7 @@
 """A torch model: its features and its head are found by looking at one forward pass, then ORA guards it.
 
 The model knows digits; pictures of them lying on their side are out of distribution.
+Install: pip install theodolite scikit-learn
 """
 
 import torch

@@ -260,3 +260,9 @@ def test_the_command_solves_and_keeps_optimisers_apart(store: Path, tmp_path: Pa
         probe("--penalty", "3")
     with pytest.raises(InputError, match="--optimiser must be adam or lbfgs, got 'sgd'"):
         probe("--optimiser", "sgd")
+
+
+def test_features_in_float64_teach_the_probe_as_those_in_float32() -> None:
+    problem = make_problem()
+    heads = [train_probe(rows, problem.labels, epochs=2) for rows in (problem.train, problem.train.double())]
+    assert torch.equal(heads[0].weight, heads[1].weight)

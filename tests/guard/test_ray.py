@@ -16,7 +16,9 @@ import pytest
 import torch
 from PIL import Image
 
+import docstring_examples
 import theodolite as th
+from example_runner import run_example
 from ray_here import dying_once, killing_one, one_ray, within
 from same_parts import assert_same_statistics
 from theodolite import ExtractionSettings, FeatureStore, Guard, Part, Running, collect, extract, fit_guard
@@ -229,3 +231,20 @@ def test_datasets_of_ray_are_fitted_and_judged_as_the_folder(
     expected = np.asarray(judge({"image": [row["image"] for row in rows[:4]]})["score"])
     by_id = {row["id"]: row["score"] for row in judged_there}
     np.testing.assert_allclose([by_id[name] for name in names[:4]], expected, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("ray")
+def test_the_example_runs_on_a_ray_that_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn", reason="pip install scikit-learn")
+    run_example("on_ray", capsys)
+
+
+@pytest.mark.usefixtures("ray")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", docstring_examples.ON_RAY)
+def test_the_examples_of_docstrings_give_what_they_show(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = docstring_examples.failures(name)
+    assert not said, said

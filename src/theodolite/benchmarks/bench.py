@@ -70,6 +70,10 @@ class BenchSettings:
     and ``verify`` are as in `ExtractionSettings`. ``layers`` are named of every model, for scores of several.
     ``highlight`` is the score that chooses the samples shown. With ``force`` a model is measured although its
     head seems not to be that of its features.
+
+    >>> settings = th.BenchSettings(cache=None, command="my_script.py", running=th.Running(device="cpu"))
+    >>> settings.highlight
+    'ORA'
     """
 
     weights: Mapping[str, Path] = field(default_factory=dict)
@@ -117,6 +121,17 @@ def bench(
 
     On a model, a score that changes its inputs (``odin``) has a row so, and one in its form on features;
     with ``settings.layers``, scores that need no head have one more, on every layer.
+
+    >>> from safetensors.numpy import save_file
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(150) % 3, np.random.default_rng(0)
+    >>> save_file({"weight": means, "bias": np.zeros(3)}, "head.safetensors")
+    >>> for name in ("id_fit", "id_test"):
+    ...     rows = means[labels] + rng.normal(size=(150, 8))
+    ...     save_file({"features": rows, "labels": labels}, f"{name}.safetensors")
+    >>> save_file({"features": rng.normal(size=(150, 8))}, "fog.safetensors")
+    >>> result = th.bench("features:.", detectors=["ora", "msp"])
+    >>> sorted({cell.detector for cell in result.cells})
+    ['MSP', 'ORA']
     """
     settings, intervals = settings or BenchSettings(), intervals or Intervals()
     detectors = list(dict.fromkeys([*detectors, *(choice.chosen for choice in rankings)]))

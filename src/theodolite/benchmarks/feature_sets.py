@@ -54,7 +54,12 @@ class FeatureSet(Protocol):
 
 
 class ArraySet:
-    """Rows in memory, (N, D) and perhaps labels (N,)."""
+    """Rows in memory, (N, D) and perhaps labels (N,).
+
+    >>> rows = th.ArraySet(np.ones((4, 2)), np.array([0, 1, 0, 1]))
+    >>> len(rows), rows.width
+    (4, 2)
+    """
 
     def __init__(
         self,

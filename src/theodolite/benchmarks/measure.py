@@ -31,6 +31,12 @@ class Intervals:
     """Bootstrap settings; ``replicates`` 0 means none, ``tests`` are the draws of paired tests.
 
     ``metrics`` have intervals and tests beside the tabled ones.
+
+    >>> scores = {"mine": {"id_test": np.arange(9.0), "fog": np.arange(9.0) - 5}}
+    >>> result = th.result_of_scores(scores, title="Mine", intervals=th.Intervals(replicates=200))
+    >>> low, high = result.cell("model", "mine", "fog", "auroc").interval
+    >>> low < result.cell("model", "mine", "fog", "auroc").value < high
+    True
     """
 
     replicates: int = 0
@@ -129,6 +135,11 @@ def result_of_scores(
     """A result from scores of your own, by detector and set; the set called ``known`` is ID.
 
     ``groups`` are means over some of the OOD sets, by name: ``{"near": ["cifar100", "tin"]}``.
+
+    >>> id_test, fog = np.array([2.0, 3.0, 4.0]), np.array([1.0, 2.5])
+    >>> result = th.result_of_scores({"mine": {"id_test": id_test, "fog": fog}}, title="Mine")
+    >>> round(result.cell("model", "mine", "fog", "auroc").value, 1)
+    83.3
     """
     for detector, sets in scores.items():
         if known not in sets or AVERAGE in sets or len(sets) < 2:

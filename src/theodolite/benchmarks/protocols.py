@@ -243,7 +243,12 @@ def protocol(name: str) -> Protocol:
 def own_protocol(
     *, test: str, fit: str | None, ood: Mapping[str, str], kind: str | None = None, name: str = OWN
 ) -> Protocol:
-    """A protocol of one's own folders. Without ``fit`` the detectors would be judged on what they learnt."""
+    """A protocol of one's own folders. Without ``fit`` the detectors would be judged on what they learnt.
+
+    >>> protocol = th.own_protocol(test="my/test", fit="my/train", ood={"fog": "my/fog"})
+    >>> protocol.name
+    'own'
+    """
     for path in (test, *([] if fit is None else [fit]), *ood.values()):
         require_named(path)
     if not ood:

@@ -37,6 +37,14 @@ class Ranking:
     ``method`` is leave-class-out, or validation OOD; ``decided_by`` are the rows that were judged, by the
     name of their set; ``left_out`` the classes of each fold. No other rows but those fitted on had a part.
     ``doubt`` is why the head seems not to belong to the features, where that was overruled.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(450) % 3, np.random.default_rng(0)
+    >>> train, test = (th.ArraySet(means[labels] + rng.normal(size=(450, 8)), labels) for _ in range(2))
+    >>> fog = th.ArraySet(1 + rng.normal(size=(100, 8)))
+    >>> subject = th.Subject("mine", th.Head(means), train, test, {"fog": fog})
+    >>> ranking = th.tune(subject, ["ora?aggregate={max,mean}"])
+    >>> ranking.method, len(ranking.ranked)
+    ('leave-class-out', 2)
     """
 
     subject: str

@@ -19,7 +19,12 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Repeats:
-    """Several models, each by what names it in `bench`, that are one model trained several times."""
+    """Several models, each by what names it in `bench`, that are one model trained several times.
+
+    >>> seeds = th.Repeats("r18", ("features:seed0", "features:seed1"))
+    >>> seeds.name
+    'r18'
+    """
 
     name: str
     models: tuple[str, ...]

@@ -39,6 +39,11 @@ class RunResult:
     was measured several times; its own cells are their means. ``joint`` says what holds for several models
     together, ``paired`` how scores differ from one. ``highlight`` is the detector that chose the samples
     worth a look, and that pages show first.
+
+    >>> id_test, fog = np.array([2.0, 3.0, 4.0]), np.array([1.0, 2.5])
+    >>> result = th.result_of_scores({"mine": {"id_test": id_test, "fog": fog}}, title="Mine")
+    >>> result.cell("model", "mine", "average", "fpr95").value
+    50.0
     """
 
     title: str

@@ -27,6 +27,13 @@ class Subject:
     lie on disk, if they do. ``groups`` are OOD sets that are averaged together, by the name of the mean.
     ``shifted`` counts the rows of ``test`` that are ID data under a shift, by their set. ``views`` are the
     same model's features of changed inputs, or of several layers, each as a subject of its own.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(150) % 3, np.random.default_rng(0)
+    >>> train, test = (th.ArraySet(means[labels] + rng.normal(size=(150, 8)), labels) for _ in range(2))
+    >>> fog = th.ArraySet(1 + rng.normal(size=(100, 8)))
+    >>> subject = th.Subject("mine", th.Head(means), train, test, {"fog": fog})
+    >>> sorted(subject.ood)
+    ['fog']
     """
 
     name: str

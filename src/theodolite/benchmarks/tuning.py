@@ -51,6 +51,13 @@ def tune(
     has them (``validation_ood={}`` takes none). ``features`` is a feature folder, or a subject, whose test
     and OOD sets are left alone. There are five folds, or as many as there are classes to leave out. A head
     that hardly agrees with the labels is refused, unless forced (`benchmarks.belonging`).
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(450) % 3, np.random.default_rng(0)
+    >>> train, test = (th.ArraySet(means[labels] + rng.normal(size=(450, 8)), labels) for _ in range(2))
+    >>> fog = th.ArraySet(1 + rng.normal(size=(100, 8)))
+    >>> subject = th.Subject("mine", th.Head(means), train, test, {"fog": fog})
+    >>> th.tune(subject, ["knn?k={5,20}"]).chosen in ("knn?k=5", "knn?k=20")
+    True
     """
     known = _known(features)
     doubt = require_head_of(known.name, known.head, known.fit, force=force)

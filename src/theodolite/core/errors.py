@@ -11,7 +11,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 class TheodoliteError(Exception):
-    """Base of all errors raised on purpose by theodolite."""
+    """Base of all errors raised on purpose by theodolite.
+
+    >>> try:
+    ...     th.MDS().score(np.ones((1, 2)))
+    ... except th.TheodoliteError as error:
+    ...     print(type(error).__name__)
+    NotFittedError
+    """
 
 
 class TheodoliteWarning(UserWarning):

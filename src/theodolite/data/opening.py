@@ -18,6 +18,11 @@ def open_source(
     """Samples of a path or of a data set object; ``kind`` overrules the look at the path.
 
     ``root`` is where the paths of a list file start, if not at the list or above it.
+
+    >>> np.savez("digits.npz", images=np.zeros((5, 28, 28), np.uint8), labels=np.arange(5))
+    >>> source = th.open_source("digits.npz")
+    >>> len(source), source[3].label, source[3].image.size
+    (5, 3, (28, 28))
     """
     if isinstance(path_or_object, str) and path_or_object.startswith("hf:"):
         return open_hub(path_or_object)

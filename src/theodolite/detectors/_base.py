@@ -43,6 +43,11 @@ class Detector(CheckedOptions, Tiled):
 
     The constructor stores hyper-parameters; everything learnt is in buffers. A subclass writes `needs`,
     `_fit` and `_score`, its mathematics on one tile of float rows, and nothing else.
+
+    >>> class Mean(th.Detector):
+    ...     def _score(self, features, logits): return features.mean(dim=1)
+    >>> Mean().fit(np.zeros((4, 2)), head=th.Head(np.eye(2))).score(np.array([[1.0, 3.0]]))
+    array([2.])
     """
 
     record: ClassVar[Record]

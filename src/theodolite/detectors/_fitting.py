@@ -36,6 +36,13 @@ def fit_many(
 
     A shaping that learns (ReAct its threshold) reads the data once more, before everything else.
     ``on_refusal`` is told of a detector that refuses what it was given; without it the refusal is raised.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detectors = [th.ORA(), th.MDS(), th.KNN(k=10)]
+    >>> th.fit_many(detectors, train, labels, head=th.Head(means))
+    >>> [detector.score(train[:5]).shape for detector in detectors]
+    [(5,), (5,), (5,)]
     """
     if not detectors:
         raise InputError("detectors is empty: nothing to fit")

@@ -44,6 +44,13 @@ class MultiLayer(Detector):
 
     layers: whose columns a row has, ``"layer2:128,fc:512"``; a guard and a benchmark fill it in from the
     features they are given.
+
+    >>> class Total(th.MultiLayer):
+    ...     uses_logits = False
+    ...     def _fit_layers(self, references): pass
+    ...     def _score_layers(self, layers, logits): return sum(rows.sum(dim=1) for rows in layers.values())
+    >>> Total(layers="block:2,fc:1").fit(np.ones((4, 3))).score(np.array([[1.0, 2.0, 3.0]]))
+    array([6.])
     """
 
     of_layers = True

@@ -23,6 +23,9 @@ class OnFeatures:
     """How a score that changes the model's input works where only features are at hand.
 
     ``options`` are then fixed, and ``mark`` stands behind the score's title.
+
+    >>> th.detector_record("odin").on_features
+    OnFeatures(options={'noise': 0.0}, mark='...')
     """
 
     options: Mapping[str, float] = field(default_factory=dict)
@@ -34,7 +37,12 @@ FEATURES_AS_THEY_ARE = OnFeatures()
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a score without running it; ``entered`` is when its module was imported."""
+    """What is known of a score without running it; ``entered`` is when its module was imported.
+
+    >>> record = th.detector_record("EBO")
+    >>> record.name, record.title, record.year, record.formula
+    ('energy', 'Energy', 2020, 'T · log Σ_c exp(l_c / T)')
+    """
 
     name: str
     title: str
@@ -61,7 +69,14 @@ def register(
     aliases: tuple[str, ...] = (),
     on_features: OnFeatures = FEATURES_AS_THEY_ARE,
 ) -> Callable[[Kind], Kind]:
-    """Class decorator: enter a detector under ``name`` and its other spellings."""
+    """Class decorator: enter a detector under ``name`` and its other spellings.
+
+    >>> @th.register("first-logit", title="First logit", paper="nobody's", year=2026, formula="l_1")
+    ... class FirstLogit(th.Detector):
+    ...     def _score(self, features, logits): return logits[:, 0]
+    >>> th.create("first-logit").fit(np.zeros((4, 2)), head=th.Head(np.eye(2))).score(np.array([[5.0, 7.0]]))
+    array([5.])
+    """
 
     def enter(detector: Kind) -> Kind:
         record = Record(name, title, paper, year, formula, aliases, detector, on_features)
@@ -80,6 +95,9 @@ def list_detectors(pattern: str = "*", *, of_layers: bool = False, of_words: boo
 
     Scores of the features in front of the head; those ``of_layers`` are others, see `MultiLayer`, and those
     ``of_words``, which are held against the names of the classes, others again.
+
+    >>> th.list_detectors("*cos")
+    ['pcos', 'rcos']
     """
     return sorted(
         name
@@ -90,7 +108,11 @@ def list_detectors(pattern: str = "*", *, of_layers: bool = False, of_words: boo
 
 
 def detector_record(name: str) -> Record:
-    """The record of a score, by any of its spellings."""
+    """The record of a score, by any of its spellings.
+
+    >>> th.detector_record("relative-angles").title
+    'ORA'
+    """
     record = _by_spelling.get(_normal(name))
     if record is None:
         known = [*list_detectors(), *list_detectors(of_layers=True), *list_detectors(of_words=True)]
@@ -100,7 +122,11 @@ def detector_record(name: str) -> Record:
 
 
 def create(name: str, **options: Any) -> Detector:
-    """A detector by name: ``create("ora", aggregate="mean")``."""
+    """A detector by name: ``create("ora", aggregate="mean")``.
+
+    >>> th.create("knn", k=20).options()["k"]
+    20
+    """
     record = detector_record(name)
     try:
         return record.detector(**options)

@@ -119,7 +119,14 @@ def save(detector: Detector, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Detector:
-    """A fitted detector from a file written by `Detector.save`."""
+    """A fitted detector from a file written by `Detector.save`.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> th.MDS().fit(train, labels).save("mds.safetensors")
+    >>> th.load("mds.safetensors").record.title
+    'MDS'
+    """
     packed = read_detector(Path(path), *read_tensors(Path(path), FORMAT))
     with undamaged(path, "fit the detector again"):
         return packed.unpack()

@@ -29,6 +29,13 @@ from .shaping import Shaping
 class CoP(Reconstructed):
     """variance: U are the fewest directions that explain this share of it (authors: 0.85 on CIFAR-10, 0.99 on
     ImageNet). dimension: overrides it with a number of directions.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.CoP().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     def __init__(

@@ -41,6 +41,13 @@ class CoRP(Reconstructed):
 
     The authors take γ 2, M 2048 and 0.8 on CIFAR-10, γ 3, M 4096 and 0.5 on ImageNet. A fit holds the scatter
     of M mapped features. seed: of ω and u, which are the same on every machine (`geometry.fourier`).
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.CoRP().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     frequencies: Tensor

@@ -44,6 +44,13 @@ class CSI(Detector):
 
     views: how many. shift_logits: whether each view's columns end with the logit of the right shift.
     half_bank: keep the bank in float16, in half the memory.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.CSI().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     uses_logits = False

@@ -38,6 +38,13 @@ class DICE(Detector):
     """percentile: p, weights in a hundred that are set to 0; the authors take 90 (CIFAR) and 70 (ImageNet).
 
     Logits that are given are those of all weights, and are not looked at.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.DICE(percentile=50).fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     uses_logits = False

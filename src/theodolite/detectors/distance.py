@@ -31,7 +31,15 @@ _SHARE = 2.0**-10
     formula="max_c (l_p − l_c)/‖w_p − w_c‖",
 )
 class Distance(Measured):
-    """In feature units, or in those of the Mahalanobis ``metric`` (``shrinkage`` as in ORA)."""
+    """In feature units, or in those of the Mahalanobis ``metric`` (``shrinkage`` as in ORA).
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.Distance().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     def _build(self) -> None:
         super()._build()

@@ -30,7 +30,15 @@ from .shaping import Shaping
     aliases=("EBO",),
 )
 class Energy(Detector):
-    """The negative free energy at ``temperature`` T."""
+    """The negative free energy at ``temperature`` T.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.Energy(temperature=1.0).fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     def __init__(self, *, temperature: float = 1.0, shaping: Shaping | str | None = None) -> None:
         super().__init__(shaping=shaping)

@@ -28,7 +28,15 @@ from ._registry import register
     formula="Σ_c p_c·log p_c",
 )
 class Entropy(Detector):
-    """From −log C, where all classes are as likely, to 0."""
+    """From −log C, where all classes are as likely, to 0.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.Entropy().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         below, over = below_largest(logits), surplus(logits)

@@ -35,6 +35,13 @@ class FDBD(Measured):
     """Classes that share the predicted one's weights have no boundary and are left out of the mean.
 
     metric, shrinkage: as in ORA.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.FDBD().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     mean: Tensor

@@ -33,6 +33,13 @@ class GEN(Detector):
     """gamma: γ. top: M, how many of the largest probabilities count; all where there are fewer classes.
 
     Worked from logarithms without a clamp: 1 − p of a certain answer is the sum of the others.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.GEN().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     def __init__(self, *, gamma: float = 0.1, top: int = 100, shaping: Shaping | str | None = None) -> None:

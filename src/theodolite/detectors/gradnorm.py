@@ -30,7 +30,15 @@ from .shaping import Shaping
     formula="‖z‖₁ · Σ_c |C·p_c − 1| / T",
 )
 class GradNorm(Detector):
-    """temperature: T. Of the head's weights, as in the paper: not of its bias, nor of other layers."""
+    """temperature: T. Of the head's weights, as in the paper: not of its bias, nor of other layers.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.GradNorm().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     def __init__(self, *, temperature: float = 1.0, shaping: Shaping | str | None = None) -> None:
         super().__init__(shaping=shaping)

@@ -36,6 +36,13 @@ class KLM(Detector):
     """At most 0. A class that no row was answered with has no typical answer, and is left out.
 
     Nothing is clamped but probabilities below 2e-308, which float64 does not have.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.KLM().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     log_typical: Tensor

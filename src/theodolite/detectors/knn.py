@@ -50,6 +50,13 @@ class KNN(Banked):
     store: the folder of a feature store that is the bank; its rows stay on disk, and `fit` needs no features.
     recall: below 1 the search is approximate, for banks of a million rows and more. It looks through as many
     cells of the bank as find this share of the k nearest rows, measured at the fit (`approximation`).
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.KNN(k=10).fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     uses_logits = False

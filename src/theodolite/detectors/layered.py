@@ -54,6 +54,13 @@ class Layered(MultiLayer):
     """detector: the score of every layer, with its options: ``knn?k=20``. layers: as in `MultiLayer`.
 
     combine: ``"standardised"``, ``"p-values"``, or the plain ``"sum"`` of scores that have one scale.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.Layered(detector="mds", layers="block:4,fc:4").fit(train, labels)  # columns of two
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     uses_logits = False

@@ -31,7 +31,15 @@ from .shaping import Shaping
     formula="l_(1) − mean of the N next logits",
 )
 class LogitGap(Detector):
-    """top: N, how many logits after the largest are averaged; all by default."""
+    """top: N, how many logits after the largest are averaged; all by default.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.LogitGap().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     def __init__(self, *, top: int | None = None, shaping: Shaping | str | None = None) -> None:
         super().__init__(shaping=shaping)

@@ -34,6 +34,13 @@ class LTS(Detector):
     """percentile: p; the k = D − round(D·p/100) largest activations, at least one, are what S compares with.
 
     A row without positive activations has S = 1.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.LTS().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.eye(8)[5]]))
+    >>> bool(known > strange)
+    True
     """
 
     def __init__(self, *, percentile: float = 95.0, shaping: Shaping | str | None = None) -> None:

@@ -26,7 +26,15 @@ from .mds import MDS
     aliases=("Mahalanobis++", "MDS++", "Maha++"),
 )
 class MahaPlus(MDS):
-    """MDS, looking at unit features."""
+    """MDS, looking at unit features.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.MahaPlus().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     unit = True
 

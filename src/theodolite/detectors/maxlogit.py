@@ -28,7 +28,15 @@ from ._registry import register
     aliases=("MaxL", "MLS"),
 )
 class MaxLogit(Detector):
-    """In logit units."""
+    """In logit units.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.MaxLogit().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         return largest(logits)

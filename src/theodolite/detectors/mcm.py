@@ -35,6 +35,12 @@ class MCM(Detector):
     """t_c are the rows of the head: text embeddings under `Head.cosine`, class weights under any other.
 
     temperature: τ, 1 in the paper.
+
+    >>> texts = np.eye(3, 8)  # the embeddings of three class names
+    >>> detector = th.MCM().fit(head=th.Head.cosine(texts))
+    >>> known, strange = detector.score(np.stack([texts[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     uses_logits = False

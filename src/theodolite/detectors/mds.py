@@ -34,7 +34,15 @@ from ._registry import register
     aliases=("Mahalanobis", "Mah"),
 )
 class MDS(Detector):
-    """Squared distances, in units of the within-class covariance. Classes without samples are left out."""
+    """Squared distances, in units of the within-class covariance. Classes without samples are left out.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.MDS().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     uses_logits = False
     second_look = False

@@ -26,7 +26,15 @@ from ._registry import register
     formula="max_c softmax(l)_c",
 )
 class MSP(Detector):
-    """Probabilities in (0, 1]."""
+    """Probabilities in (0, 1].
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.MSP().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
         return (largest(logits) - log_sum_exp(logits)).exp()

@@ -35,7 +35,15 @@ from .shaping import Shaping
     formula="⟨w_p, z − μ⟩/‖z − μ‖ + α·‖z‖₁",
 )
 class NCI(Detector):
-    """alpha: weight of the L1 norm. The first term is 0 where z = μ."""
+    """alpha: weight of the L1 norm. The first term is 0 where z = μ.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.NCI().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     mean: Tensor
 

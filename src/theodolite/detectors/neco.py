@@ -40,6 +40,13 @@ class NECO(Detector):
     """variance: the principal space is the smallest that explains this share of it.
 
     dimension: overrides it with a number of directions. use_logit: multiply with the largest logit.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.NECO().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     mean: Tensor

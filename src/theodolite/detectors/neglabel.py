@@ -51,6 +51,14 @@ class NegLabel(Detector):
     share: of the words, those least like the classes; 0.15 in the paper, never fewer than ``group_words``.
     percentile: of a word's cosines with the classes, by which it is like them; 95 in the paper.
     group_words: words in a group, as nearly as they can be shared out by ``seed``; 100 in the paper.
+
+    >>> from theodolite.features import save_probe
+    >>> save_probe(th.Head.cosine(np.eye(6, 8)[3:]), "words.safetensors")  # three words, no classes
+    >>> texts = np.eye(3, 8)  # the embeddings of three class names
+    >>> detector = th.NegLabel(negatives="words.safetensors", group_words=3).fit(head=th.Head.cosine(texts))
+    >>> known, strange = detector.score(np.stack([texts[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     uses_logits = False

@@ -38,6 +38,13 @@ class NNGuide(Banked):
 
     half_bank: keep the bank in float16, in half the memory.
     store: the folder of a feature store that is the bank; its rows stay on disk, and `fit` needs no features.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.NNGuide(k=5, fraction=0.5).fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     def __init__(

@@ -39,7 +39,15 @@ from .shaping import Shaping
     on_features=OnFeatures({"noise": 0.0}, mark="ε=0"),
 )
 class ODIN(Detector):
-    """temperature: T. noise: ε, in units of the model's (normalised) input."""
+    """temperature: T. noise: ε, in units of the model's (normalised) input.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.ODIN(noise=0).fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     def __init__(
         self, *, temperature: float = 1000.0, noise: float = 0.0014, shaping: Shaping | str | None = None

@@ -53,6 +53,13 @@ class OpenMax(Detector):
 
     fraction: share of each class in the bank; the tail is then that of the share. A class of which no row is
     answered right knows nothing of itself, and gives all it may to the unknown.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.OpenMax().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     centres: Tensor

@@ -58,7 +58,14 @@ _BLOCK_ENTRIES = 2**18
 
 class Sighting(NamedTuple, Generic[AnyArray]):
     """The triangle that decides a row's score. Seen from the centre the feature stands at
-    (distance − centre_distance, height) and its projection at (−centre_distance, height)."""
+    (distance − centre_distance, height) and its projection at (−centre_distance, height).
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> sighting = th.ORA().fit(train, head=th.Head(means)).sight(train[:2])
+    >>> sighting.predicted
+    array([0, 1])
+    """
 
     predicted: AnyArray
     furthest: AnyArray
@@ -92,6 +99,13 @@ class ORA(Measured):
         ``"accuracy"`` (of the head on the class's ID samples): in the mean or rms over the boundaries, or
         over the centres of ``"sum-classes"``.
     project_to_sphere: cosine heads only; put the projection back on the sphere, as the authors' code does.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.ORA(aggregate="mean").fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     centres: Tensor

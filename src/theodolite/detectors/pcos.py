@@ -30,7 +30,15 @@ from ._registry import register
     formula="max_c cos(z, μ_c)",
 )
 class PCos(Detector):
-    """In [−1, 1]. Classes without samples are left out; a row of zeros has cosine 0 with everything."""
+    """In [−1, 1]. Classes without samples are left out; a row of zeros has cosine 0 with everything.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.PCos().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     uses_logits = False
     second_look = False

@@ -35,7 +35,15 @@ from .shaping import Shaping
     formula="log Σ_c exp(l_c − l̄) / ‖z − μ‖_Σ",
 )
 class RelativeEnergy(Measured):
-    """theodolite's own recommendation. 0 where z = μ. shrinkage: as in ORA."""
+    """theodolite's own recommendation. 0 where z = μ. shrinkage: as in ORA.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.RelativeEnergy().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     mean: Tensor
 

@@ -43,6 +43,13 @@ class Residual(Detector):
 
     Rows that span fewer dimensions have a principal space of as many: whatever they do not span counts.
     The head gives u, where all logits are 0 or nearly so; logits are not looked at.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.Residual().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     uses_logits = False

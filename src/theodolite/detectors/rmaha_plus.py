@@ -26,7 +26,15 @@ from .rmds import RMDS
     aliases=("RMDS++", "RMaha++", "RMDS+", "Relative Mahalanobis++"),
 )
 class RMahaPlus(RMDS):
-    """R-Mah, looking at unit features."""
+    """R-Mah, looking at unit features.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.RMahaPlus().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     unit = True
 

@@ -35,7 +35,15 @@ from .mds import MDS
     aliases=("RMh", "RMaha", "RMD"),
 )
 class RMDS(MDS):
-    """Worked in float64: both distances are large and nearly equal."""
+    """Worked in float64: both distances are large and nearly equal.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.RMDS().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     background: Tensor
 

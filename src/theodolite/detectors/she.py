@@ -31,7 +31,15 @@ from ._registry import register
     formula="⟨z, S_p⟩, S_c mean of the rows rightly answered c",
 )
 class SHE(Detector):
-    """A class of which no row is answered right has the mean of all that are."""
+    """A class of which no row is answered right has the mean of all that are.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.SHE().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     patterns: Tensor
 

@@ -42,6 +42,13 @@ class SSDPlus(Detector):
     """Squared distances. Classes without two different samples have no shape and are left out.
 
     memory_limit: largest size of the class factors in GiB; a fit that would need more is refused.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.SSDPlus().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     uses_logits = False

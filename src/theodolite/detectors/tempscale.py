@@ -39,6 +39,13 @@ class TempScale(Detector):
     """At most 0. T is between 1/4096 and 4096, and 1 where all rows are answered right.
 
     The likelihood of labels that are all right grows without end as T falls: they say nothing about it.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.TempScale().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
     """
 
     temperature: Tensor

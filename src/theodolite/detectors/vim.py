@@ -46,7 +46,15 @@ _SHARE_LIMIT = 1024.0
     formula="logsumexp(l) − α‖R(z − u)‖",
 )
 class ViM(Detector):
-    """dimension: of the principal space; by default 1000 if D ≥ 2048, 512 if D ≥ 768, else D/2."""
+    """dimension: of the principal space; by default 1000 if D ≥ 2048, 512 if D ≥ 768, else D/2.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> detector = th.ViM().fit(train, labels, head=th.Head(means))
+    >>> known, strange = detector.score(np.stack([means[0], np.ones(8)]))
+    >>> bool(known > strange)
+    True
+    """
 
     origin: Tensor
     residual: Tensor

@@ -16,7 +16,13 @@ ScoresBySet: TypeAlias = Mapping[str, FloatArray]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores by detector and data set, and what they are worth."""
+    """Scores by detector and data set, and what they are worth.
+
+    >>> scores = {"mine": {"id_test": np.array([2.0, 3.0]), "fog": np.array([1.0])}}
+    >>> evaluation = th.result_of_scores(scores, title="Mine").evaluations["model"]
+    >>> evaluation.metrics["mine"]["fog"]["auroc"]
+    1.0
+    """
 
     id_scores: Mapping[str, FloatArray]
     ood_scores: Mapping[str, ScoresBySet]

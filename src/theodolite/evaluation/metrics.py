@@ -107,13 +107,22 @@ def metric(name: str) -> Metric:
 
 
 def evaluate(id_scores: ArrayLike, ood_scores: ArrayLike) -> MetricValues:
-    """All metrics by name, from one sort."""
+    """All metrics by name, from one sort.
+
+    >>> values = th.evaluate(np.array([3.0, 2.0, 4.0]), np.array([1.0, 2.5]))
+    >>> round(values["auroc"], 3), values["fpr95"]
+    (0.833, 0.5)
+    """
     seen = Curve.of(id_scores, ood_scores)
     return {name: float(known.of(seen)) for name, known in _metrics.items()}
 
 
 def fpr_at_tpr(id_scores: ArrayLike, ood_scores: ArrayLike, tpr: float = curve.TPR) -> float:
-    """The paper's FPR95: share of OOD accepted at the highest threshold that accepts ``tpr`` of ID."""
+    """The paper's FPR95: share of OOD accepted at the highest threshold that accepts ``tpr`` of ID.
+
+    >>> th.fpr_at_tpr(np.arange(100.0), np.array([-1.0, 2.0, 50.0, 60.0]))  # 95 of 100 ID scores are ≥ 5
+    0.5
+    """
     return float(curve.fpr(Curve.of(id_scores, ood_scores), check_share(tpr, "tpr")))
 
 
@@ -123,7 +132,11 @@ def fpr_at_tpr_ood_positive(id_scores: ArrayLike, ood_scores: ArrayLike, tpr: fl
 
 
 def auroc(id_scores: ArrayLike, ood_scores: ArrayLike) -> float:
-    """Chance that a random ID sample scores above a random OOD sample, ties counting half."""
+    """Chance that a random ID sample scores above a random OOD sample, ties counting half.
+
+    >>> th.auroc(np.array([3.0, 2.0, 4.0]), np.array([1.0, 2.5]))  # five of six pairs are in order
+    0.8333...
+    """
     return float(AUROC.of(Curve.of(id_scores, ood_scores)))
 
 

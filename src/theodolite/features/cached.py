@@ -47,6 +47,12 @@ def extract(
     What is there already is not extracted again, and what was interrupted goes on. ``weights`` is a
     checkpoint of your own in place of the model's. Features in a file (``.npy``, ``.npz``, ``.parquet``,
     ``.safetensors``) go into a store as they are, with their ``head``.
+
+    >>> rows = np.random.default_rng(0).normal(size=(6, 2))
+    >>> np.savez("train.npz", features=rows, labels=np.arange(6) % 2)
+    >>> store = th.extract("train.npz", head=th.Head(np.eye(2)), output="features/train")
+    >>> len(store), store.head.classes  # of pictures: th.extract("pictures/train", "timm:resnet18")
+    (6, 2)
     """
     require_named(data)
     settings = settings or ExtractionSettings()

@@ -42,6 +42,12 @@ class Capture:
     Several layers (``["layer2", "layer3"]``) give the outputs of these, pooled (see `hearing`), and behind
     them the features in front of the head: rows of all, as `rows` says, with a head over whole rows.
     ``score`` is a detector that changes the model's inputs, or computes from them (see `asking`).
+
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    >>> capture = th.Capture(model)
+    >>> features, logits = capture((torch.ones(5, 4),))
+    >>> features.shape, logits.shape, capture.layer
+    (torch.Size([5, 3]), torch.Size([5, 2]), '2')
     """
 
     headless = False

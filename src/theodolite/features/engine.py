@@ -24,6 +24,9 @@ class RayEngine:
     and ends with the run. ``concurrency`` models run at once (None: as many as the cluster has room for when
     the run begins), each in a process that Ray gives ``cpus`` cores and ``gpus`` GPUs; the batch size is
     that of `Running`.
+
+    >>> th.RayEngine("10.0.0.1:6379", concurrency=8, cpus=4).threads
+    4
     """
 
     address: str | None = None

@@ -24,6 +24,9 @@ class Running:
     pictures lie in memory, which decides the last digits (None: the faster way, measured on the first ones),
     ``compile`` has torch compile the model. What a run chose is written into its ``log``. ``engine`` is
     ``"ray"``, ``"ray:ADDRESS"`` or a `RayEngine` where a cluster runs it instead of this process.
+
+    >>> th.Running(device="cpu", batch_size=256, engine=th.RayEngine(concurrency=8, gpus=1)).batch_size
+    256
     """
 
     device: str = "auto"
@@ -49,6 +52,10 @@ class ExtractionSettings:
     looks like logits then only with ``force``. ``dtype`` is ``float32`` or ``float16``. ``repair`` also
     extracts again every shard of the store that is damaged; ``verify`` reads every picture to know whether it
     changed, instead of asking the file system.
+
+    >>> settings = th.ExtractionSettings(part="2/8", dtype="float16", running=th.Running(workers=4))
+    >>> settings.running.workers
+    4
     """
 
     kind: str | None = None

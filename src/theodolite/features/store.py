@@ -66,6 +66,14 @@ class FeatureStore:
     ``recipe`` is what the caller expects to find: a store made from anything else is refused. A shard's
     checksum is compared when it is first read, and again when its file is not the one that was compared;
     `damaged` looks at all of them.
+
+    >>> rows = np.random.default_rng(0).normal(size=(6, 2))
+    >>> np.savez("train.npz", features=rows, labels=np.arange(6) % 2)
+    >>> th.extract("train.npz", head=th.Head(np.eye(2)), output="features/train").path.name
+    'train'
+    >>> store = th.FeatureStore("features/train")
+    >>> len(store), store.width, store.damaged()
+    (6, 2, [])
     """
 
     def __init__(

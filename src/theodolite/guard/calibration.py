@@ -108,6 +108,12 @@ class Calibration(nn.Module):
 
     The scores must come from ID samples that the detector was not fitted on. They are a buffer, sorted, in
     float64: a graph that PyTorch records of a guard has them inside.
+
+    >>> calibration = th.Calibration(np.arange(99.0))  # held-out ID scores
+    >>> calibration.p_values(np.array([50.0, -1.0]))
+    array([0.52, 0.01])
+    >>> calibration.is_ood(np.array([50.0, -1.0]), false_alarm_rate=0.05)
+    array([False,  True])
     """
 
     sorted_scores: Tensor

@@ -66,6 +66,12 @@ def collect(
     out, the same samples as of the whole; 0 holds out none, for calibration data of its own. A shaping that
     learns makes two rounds of it: the first gives a first look, and the ``first_look`` of all parts is given
     to the second.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(300) % 3
+    >>> rows = means[labels] + np.random.default_rng(0).normal(size=(300, 8))
+    >>> np.savez("train.npz", features=rows, labels=labels)
+    >>> part = th.collect("train.npz", head=th.Head(means), settings=th.ExtractionSettings(part="1/2"))
+    >>> part.save("part-1.safetensors")  # the others on other machines; then th.fit_parts
     """
     if calibration_share != 0:
         check_share(calibration_share)

@@ -76,6 +76,13 @@ class Ensemble:
 
     ``calibrate`` with held-out ID features first, unless the combination is the plain sum. For verdicts, on
     pictures too, see `EnsembleGuard`.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(150) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(150, 8))
+    >>> one, other = (th.MDS().fit(rows, labels) for rows in (train, train[:, :4]))  # features of two models
+    >>> ensemble = th.Ensemble([one, other])
+    >>> ensemble.score([train, train[:, :4]]).shape
+    (150,)
     """
 
     def __init__(self, detectors: Sequence[Detector], *, combine: str = SUM) -> None:

@@ -48,6 +48,14 @@ class EnsembleGuard:
     A sample's class has the highest mean of the members' probabilities, where all members know the same
     classes; else none is predicted. A sample that one member cannot score is unscorable. Members are copied;
     only the models that they have attached are shared.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> both = th.EnsembleGuard.fit([guard, guard], [val, val])  # features of the same samples, by model
+    >>> strange = np.full((1, 8), 9.0)
+    >>> both.verdicts([strange, strange]).is_ood
+    array([ True])
     """
 
     def __init__(

@@ -56,6 +56,14 @@ class Explainer:
     """Explanations of one guard. ``bank`` are ID features of its model: a feature store, or a file of them.
 
     ``top`` classes and ``neighbours`` are told at most. ``false_alarm_rate`` is another than the guard's.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> explainer = th.Explainer(guard, top=2)
+    >>> (why,) = explainer(np.full((1, 8), 9.0))
+    >>> why.verdict, len(why.predictions)
+    ('OOD', 2)
     """
 
     def __init__(

@@ -31,6 +31,13 @@ def explain_paths(
 
     The other arguments are those of `Guard.score_paths`. A sample that cannot be scored is explained as such;
     a picture that cannot be read is an error.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> np.save("new.npy", np.full((2, 8), 9.0))
+    >>> [(why.name, why.verdict) for why in th.explain_paths(th.Explainer(guard), "new.npy")]
+    [('new.npy#0', 'OOD'), ('new.npy#1', 'OOD')]
     """
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     if rows is not None and len(named) != 1:

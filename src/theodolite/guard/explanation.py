@@ -139,6 +139,13 @@ class Explanation:
     ``picture`` is the file of the sample's picture where it can be opened. ``calibration`` are the scores of
     familiar samples, of the same class where the guard is calibrated by class; the sample is flagged below
     ``threshold``. ``notes`` say what is left out and why.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> (why,) = guard.explain(means[:1])
+    >>> why.verdict, why.predictions[0].label, why.geometry.triangle.angle > 0
+    ('ID', 0, True)
     """
 
     name: str

@@ -34,7 +34,12 @@ _LONGEST = 16
 
 
 class ExportedGuard:
-    """Verdicts of an exported file. What it ``takes``: features, prepared images, or pictures as they are."""
+    """Verdicts of an exported file. What it ``takes``: features, prepared images, or pictures as they are.
+
+    >>> guard = th.load_exported("guard.onnx")  # written by guard.export("guard.onnx")
+    >>> guard.takes, guard.verdicts(np.full((1, 8), 9.0, np.float32)).is_ood.tolist()
+    ('features', [True])
+    """
 
     def __init__(self, record: ExportRecord, run: Callable[[Array, float | None], dict[str, Array]]) -> None:
         self.record = record
@@ -172,6 +177,13 @@ def load_exported(path: str | Path, *, trust: bool = False, threads: int | None 
 
     To open a ``.pt2`` file PyTorch runs what lies in it, so that the caller must ``trust`` it. An ``.onnx``
     file is data; one that was changed after the export is refused. ``threads`` bounds those of onnxruntime.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> exported = guard.export("guard.onnx")
+    >>> th.load_exported("guard.onnx").verdicts(means.astype("float32")).predicted.tolist()
+    [0, 1, 2]
     """
     place = Path(path)
     if place.suffix.lower() != ".pt2":

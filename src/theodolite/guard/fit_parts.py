@@ -62,6 +62,14 @@ def fit_parts(
     they hold out none: pictures, of which the ``model`` with ``weights`` gives the features, a feature store
     or features in a file. Parts that are missing are an error, unless ``incomplete`` says that they may be.
     ``class_names``, ``per_class``, ``force`` and ``accept_code_change`` are as for `fit_guard`.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(300) % 3
+    >>> rows = means[labels] + np.random.default_rng(0).normal(size=(300, 8))
+    >>> np.savez("train.npz", features=rows, labels=labels)
+    >>> halves = [th.ExtractionSettings(part=part) for part in ("1/2", "2/2")]
+    >>> parts = [th.collect("train.npz", head=th.Head(means), settings=half) for half in halves]
+    >>> th.fit_parts(parts).guard.verdicts(means).predicted
+    array([0, 1, 2])
     """
     check_rate(false_alarm_rate)
     _require_use_of_engine(calibration, allowed.get("settings"))

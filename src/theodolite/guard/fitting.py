@@ -94,6 +94,13 @@ def fit_guard(
     (see `agreement`), is refused; ``force=True`` fits all the same. With ``accept_code_change=True`` features
     of one model of your own before and after a change of its code are one model's. ``negatives`` is a text
     file of words that are no classes, for NegLabel.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> np.savez("train.npz", features=means[labels] + rng.normal(size=(300, 8)), labels=labels)
+    >>> np.savez("val.npz", features=means[labels] + rng.normal(size=(300, 8)), labels=labels)
+    >>> fitted = th.fit_guard("train.npz", head=th.Head(means), calibration="val.npz")
+    >>> fitted.fitted_on, fitted.agreement > 0.9  # of pictures: fit_guard("train/", "timm:resnet18")
+    (300, True)
     """
     check_rate(false_alarm_rate)
     check_share(calibration_share)

@@ -68,6 +68,13 @@ class Guard(PathJudge):
 
     Features are enough for `verdicts`; for images the guard needs its model (`attach`). Detector, calibration
     and head are copied: a guard owns its parts, and nothing that happens to the originals changes it.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> guard.verdicts(np.stack([means[0], np.full(8, 9.0)])).is_ood
+    array([False,  True])
+    >>> guard.save("guard.safetensors")  # th.Guard.load
     """
 
     def __init__(

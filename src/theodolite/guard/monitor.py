@@ -58,6 +58,13 @@ class Monitor:
     ever raise one. For ``kind="shiryaev-roberts"`` it is 1e-5: 100,000 samples or more to a false alarm, on
     average. The random numbers that the p-values need come from ``seed``: the same stream gives the same
     evidence, in batches of any size. A monitor is for one thread at a time.
+
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = th.Monitor(th.Calibration(rng.normal(size=500)), alarm=0.01)
+    >>> monitor.update(rng.normal(size=200)).alarmed_at  # nothing has changed
+    >>> reading = monitor.update(rng.normal(-2, 1, size=50))
+    >>> 200 < reading.alarmed_at <= 250
+    True
     """
 
     def __init__(

@@ -84,6 +84,14 @@ class Part:
     look, by their names. ``samples`` are the ids of all samples, ``contents`` digests of their pictures where
     they have any; ``looked_at`` are some rows that were fitted on, kept for their labels where none are held
     out.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(300) % 3
+    >>> rows = means[labels] + np.random.default_rng(0).normal(size=(300, 8))
+    >>> np.savez("train.npz", features=rows, labels=labels)
+    >>> halves = [th.ExtractionSettings(part=part) for part in ("1/2", "2/2")]
+    >>> parts = [th.collect("train.npz", head=th.Head(means), settings=half) for half in halves]
+    >>> (parts[0] + parts[1]).fitted_on == parts[0].fitted_on + parts[1].fitted_on
+    True
     """
 
     detectors: tuple[Detector, ...]

@@ -23,6 +23,9 @@ class DatasetColumns:
 
     ``id`` names the samples; without it a picture is called by its place, or by a digest of its bytes, and
     one that is there twice is refused.
+
+    >>> th.DatasetColumns(picture="image", label="class", id="key").label
+    'class'
     """
 
     picture: str = "image"

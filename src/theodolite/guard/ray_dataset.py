@@ -71,6 +71,15 @@ def collect_dataset(
     ``model``, ``weights`` and ``layer`` are as for `extract`, ``calibration_share`` as for `collect`. A
     shaping that learns takes two passes over the dataset. ``running.engine`` says how many models run at
     once; one core is left for whatever reads the dataset.
+
+    >>> import ray.data
+    >>> pixels = np.random.default_rng(0).integers(0, 256, (60, 28, 28), np.uint8)
+    >>> dataset = ray.data.from_items([{"image": image, "label": n % 3} for n, image in enumerate(pixels)])
+    >>> model = th.load_model("net:lenet5?num_classes=3", pretrained=False)
+    >>> columns = th.DatasetColumns("image", "label")
+    >>> part = th.collect_dataset(dataset, model, columns=columns, detectors=["mds"])
+    >>> 30 < part.fitted_on < 60  # the rest is held out
+    True
     """
     if calibration_share != 0:
         check_share(calibration_share)

@@ -63,6 +63,14 @@ class BatchGuard:
 
     A row that is missing, holds NaN or infinity, or is a picture that cannot be read is flagged and
     unscorable; with ``unscorable="raise"`` it is an error.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> judge = th.BatchGuard(guard, column="features")
+    >>> judged = judge({"id": np.array([7, 8]), "features": np.stack([means[0], np.full(8, 9.0)])})
+    >>> judged["id"], judged["is_ood"]
+    (array([7, 8]), array([False,  True]))
     """
 
     def __init__(

@@ -25,6 +25,13 @@ class Verdicts(NamedTuple):
 
     A sample whose features hold NaN or infinity is unscorable: flagged, of class −1, score and p-value NaN.
     A guard without a head predicts nothing: the class of all its samples is −1.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> verdicts = guard.verdicts(np.stack([means[2], np.full(8, np.nan)]), unscorable="flag")
+    >>> verdicts.predicted, verdicts.is_ood, verdicts.unscorable
+    (array([ 2, -1]), array([False,  True]), array([False,  True]))
     """
 
     predicted: ArrayLike
@@ -45,6 +52,13 @@ class PathVerdict(NamedTuple):
     Class and name are None where the guard has no head, and predicts none.
     Of a picture that cannot be read, or whose features hold NaN or infinity, there is nothing but the verdict
     that it is so: ``unreadable``, ``unscorable``.
+
+    >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
+    >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means), calibration=val)
+    >>> np.save("new.npy", np.stack([means[2], np.full(8, 9.0)]))
+    >>> [(row.path, row.verdict) for row in guard.score_folder("new.npy")]
+    [('new.npy#0', 'ID'), ('new.npy#1', 'OOD')]
     """
 
     path: str

@@ -33,6 +33,10 @@ class LoadedModel:
     A model that ``takes`` something else than pictures has no ``input_shape``, but ``examples`` of it, of
     different lengths where it has any: a first look at the model needs them. What ``preprocess`` makes of
     samples becomes a batch by ``collate``, or is stacked.
+
+    >>> loaded = th.load_model("net:lenet5?num_classes=4", pretrained=False)
+    >>> loaded.input_shape, loaded.takes
+    ((1, 28, 28), 'pictures')
     """
 
     spec: str

@@ -159,6 +159,10 @@ def load_model(
 
     ``weights`` is a checkpoint of your own in place of the source's; ``pretrained=False`` leaves the weights
     random. ``options`` are the same as ``?option=value`` at the end of the spec.
+
+    >>> loaded = th.load_model("net:lenet5?num_classes=4", pretrained=False)
+    >>> loaded.model(torch.zeros(2, *loaded.input_shape)).shape  # with weights: "timm:resnet18", "lite0", …
+    torch.Size([2, 4])
     """
     known, request = request_for(spec, weights, pretrained=pretrained, **options)
     merged = request.options

@@ -30,6 +30,12 @@ class Head(nn.Module):
     """logits = features @ weight.T + bias, for weight (C, D) and bias (C,).
 
     With ``unit_features`` the features are divided by their norm first: the cosine head of CLIP.
+
+    >>> head = th.Head(np.eye(2), np.array([0.0, 1.0]))  # or th.Head.from_linear(model.fc)
+    >>> head.classes, head.width
+    (2, 2)
+    >>> head(torch.tensor([[3.0, 1.0]]))
+    tensor([[3., 2.]])
     """
 
     weight: Tensor

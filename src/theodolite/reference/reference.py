@@ -48,6 +48,11 @@ class Reference:
     ``view`` names what was done to the features before they were counted (``"plain"``: nothing); ``width`` is
     that of the features, also where what was counted has another. ``samples`` is an account of the ids that
     were given with the rows, None if none were: halves that share samples are refused where both have one.
+
+    >>> rows, head, detector = np.arange(12.0).reshape(6, 2), th.Head(np.eye(2)), th.ORA()
+    >>> reference = detector.collect(rows[:2], head=head) + detector.collect(rows[2:], head=head)
+    >>> reference.statistics.moments.mean
+    tensor([5., 6.], dtype=torch.float64)
     """
 
     def __init__(

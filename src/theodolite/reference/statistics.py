@@ -21,7 +21,12 @@ from .moments import Moments
 
 @dataclass(frozen=True)
 class Needs:
-    """The statistics a detector asks for; ``a | b`` serves both."""
+    """The statistics a detector asks for; ``a | b`` serves both.
+
+    >>> both = th.Needs(mean=True) | th.Needs(bank=100)
+    >>> both.mean, both.bank
+    (True, 100)
+    """
 
     mean: bool = False
     class_means: bool = False

@@ -34,6 +34,11 @@ def write_files(
     """The result as JSON, CSV, Markdown and LaTeX; returns the paths.
 
     ``view`` is of the Markdown and the LaTeX: JSON and CSV have everything.
+
+    >>> id_test, fog = np.array([2.0, 3.0, 4.0]), np.array([1.0, 2.5])
+    >>> result = th.result_of_scores({"mine": {"id_test": id_test, "fog": fog}}, title="Mine")
+    >>> [path.name for path in th.write_files(result, "mine")]
+    ['results.json', 'results.csv', 'results.md', 'results.tex']
     """
     if view is not None:
         view.require_fits(result)

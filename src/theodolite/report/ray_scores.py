@@ -80,6 +80,13 @@ def score_on_ray(
 
     ``paths``, ``model`` and ``weights`` are as for `Guard.score_paths`; ``running.engine`` names the cluster.
     All machines must see the paths and the folder. The tally counts the verdicts and has the strangest rows.
+
+    >>> means, labels = 4 * np.eye(3, 8), np.arange(300) % 3
+    >>> train = means[labels] + np.random.default_rng(0).normal(size=(300, 8))
+    >>> guard = th.Guard.fit(train, labels, head=th.Head(means))
+    >>> np.save("new.npy", np.full((4, 8), 9.0))
+    >>> th.score_on_ray(guard, "new.npy", "scores.parquet").verdicts["OOD"]
+    4
     """
     scoring, running = scoring or Scoring(), running or Running(engine="ray")
     engine = engine_of(running.engine)

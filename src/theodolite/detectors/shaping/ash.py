@@ -9,7 +9,11 @@ from ._base import OfPercentile, growth
 
 
 class ASHP(OfPercentile):
-    """Keep the largest (100 − p) % of a row's activations, the rest become 0."""
+    """Keep the largest (100 − p) % of a row's activations, the rest become 0.
+
+    >>> th.ASHP(percentile=50)(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[0., 0., 3., 4.]])
+    """
 
     name = "ash-p"
     title = "ASH-P"
@@ -23,7 +27,11 @@ class ASHP(OfPercentile):
 
 
 class ASHB(OfPercentile):
-    """As ASH-P, but the surviving activations share the row's former sum equally."""
+    """As ASH-P, but the surviving activations share the row's former sum equally.
+
+    >>> th.ASHB(percentile=50)(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[0., 0., 5., 5.]])
+    """
 
     name = "ash-b"
     title = "ASH-B"
@@ -42,6 +50,9 @@ class ASHS(OfPercentile):
     """As ASH-P, then scaled by exp(s1/s2), the row's sums before and after.
 
     The field uses 90 on ImageNet, the ORA paper 35.
+
+    >>> th.ASHS(percentile=50)(torch.tensor([[0.0, 0.0, 1.0, 1.0]]))
+    tensor([[0.0000, 0.0000, 2.7183, 2.7183]])
     """
 
     name = "ash-s"

@@ -16,6 +16,10 @@ class RAS(Learner):
 
     Which units are large is what a class is known by; how large they are is what OOD inputs exaggerate.
     Entries of a row that are equal stay equal: they share the mean of their places.
+
+    >>> shaping = th.RAS().fit(torch.tensor([[0.0, 2.0, 4.0], [4.0, 2.0, 6.0]]))
+    >>> shaping(torch.tensor([[9.0, 0.1, 5.0]]))
+    tensor([[5., 1., 3.]])
     """
 
     name = "ras"

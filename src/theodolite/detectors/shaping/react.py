@@ -16,6 +16,10 @@ class ReAct(Learner):
 
     OOD inputs excite a few units abnormally; cutting them off takes away their confidence.
     The field uses 90, the ORA paper 80.
+
+    >>> shaping = th.ReAct(percentile=75).fit(torch.tensor([[0.0, 1.0, 2.0, 3.0, 9.0]]))
+    >>> shaping(torch.tensor([[1.0, 7.0]]))
+    tensor([[1., 3.]])
     """
 
     name = "react"

@@ -55,6 +55,10 @@ class VRA(_OfUnits):
     """The authors' form: thresholds at percentiles of each unit.
 
     They take 60 and 90 on CIFAR-10, 60 and 95 on CIFAR-100, and on ImageNet fixed thresholds (`VRAAt`).
+
+    >>> shaping = th.VRA(lower=25, upper=75).fit(torch.arange(5.0)[:, None])
+    >>> shaping(torch.tensor([[0.5], [2.0], [9.0]])).flatten()
+    tensor([0., 2., 3.])
     """
 
     name = "vra"
@@ -71,6 +75,9 @@ class VRAAt(Shaping):
     """The authors' form with the same two thresholds for all units, which it does not learn.
 
     They take 0.5 and 1 with a ResNet-50 on ImageNet.
+
+    >>> th.VRAAt(low=0.5, high=1.0)(torch.tensor([[0.2, 0.7, 9.0]]))
+    tensor([[0.0000, 0.7000, 1.0000]])
     """
 
     name = "vra-at"
@@ -88,7 +95,12 @@ class VRAAt(Shaping):
 
 
 class VRAClip(_Between):
-    """OpenOOD's form: min(max(z, low), high) at percentiles of all activations of all units."""
+    """OpenOOD's form: min(max(z, low), high) at percentiles of all activations of all units.
+
+    >>> shaping = th.VRAClip(lower=25, upper=75).fit(torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0]]))
+    >>> shaping(torch.tensor([[0.5, 2.0, 9.0]]))
+    tensor([[1., 2., 3.]])
+    """
 
     name = "vra-clip"
     title = "VRA (clipped)"
@@ -108,7 +120,12 @@ class VRAClip(_Between):
 
 
 class VRAClipUnits(_OfUnits):
-    """pytorch-ood's form: min(max(z, low), high) at percentiles of each unit."""
+    """pytorch-ood's form: min(max(z, low), high) at percentiles of each unit.
+
+    >>> shaping = th.VRAClipUnits(lower=25, upper=75).fit(torch.arange(5.0)[:, None])
+    >>> shaping(torch.tensor([[0.5], [2.0], [9.0]])).flatten()
+    tensor([1., 2., 3.])
+    """
 
     name = "vra-clip-units"
     title = "VRA (clipped by unit)"

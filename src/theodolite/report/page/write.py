@@ -41,6 +41,11 @@ def write_pages(
 
     Where models are joined, the first is the page of all of them. The options are those of `Page`. Pages that
     an earlier run has left in the folder are of other figures: they are removed, and copies of them are not.
+
+    >>> id_test, fog = np.array([2.0, 3.0, 4.0]), np.array([1.0, 2.5])
+    >>> result = th.result_of_scores({"mine": {"id_test": id_test, "fog": fog}}, title="Mine")
+    >>> [path.name for path in th.write_pages(result, "mine")]
+    ['report.html']
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
