@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import shutil
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,7 +17,7 @@ import torch
 import theodolite
 from theodolite.benchmarks import ArraySet, Subject
 from theodolite.benchmarks.score_cache import _CODE, ScoreCache
-from theodolite.core.code import code_digest, modules_behind
+from theodolite.core.code import _read, code_digest, modules_behind
 from theodolite.detectors import _registry
 from theodolite.detectors.spec import parse_spec
 
@@ -44,12 +42,14 @@ def key(package: Path) -> str:
     assert spec.loader is not None
     reader = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(reader)
-    vars(reader).update(code_digest=digest_of, ast=SimpleNamespace(**{**vars(ast), "parse": tree_of}))
+    vars(reader)["_read"] = lambda path: read(path, path.read_text(encoding="utf-8"))
     return str(reader.code_behind(*_CODE))
 
 
-# A file that was not edited is not read anew for every key.
-digest_of, tree_of = cache(code_digest), cache(ast.parse)
+@cache
+def read(path: Path, _: str) -> object:
+    """A file that was not edited is not parsed anew for every key."""
+    return _read.__wrapped__(path)
 
 
 @pytest.mark.parametrize(
