@@ -149,23 +149,8 @@ def test_lists_with_names_of_somebody_elses(tmp_path: Path) -> None:
         "class Gap(Detector):\n    def _score(self, features, logits): return logits[:, 0]\n"
     )
     (tmp_path / "theirs.py").write_text(text)
-    paths = {"PYTHONPATH": str(tmp_path), "COLUMNS": "300"}
     for command in ("models", "detectors"):
-        done = run_from(tmp_path, "--import", "theirs", command, env=paths)
-        assert_harmless(done)
-
-
-def run_from(folder: Path, *arguments: str | Path, env: dict[str, str]) -> Outcome:
-    """A command of a process of its own: what it imports, others shall not see."""
-    import os
-    import subprocess
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "-m", "theodolite", *map(str, arguments)],
-        capture_output=True, text=True, cwd=folder, env={**os.environ, **env}, check=False,
-    )  # fmt: skip
-    return Outcome(done.returncode, done.stdout, done.stderr, 0.0)
+        assert_harmless(run("--import", "theirs", command, folder=tmp_path, env={"COLUMNS": "300"}))
 
 
 @pytest.mark.parametrize(

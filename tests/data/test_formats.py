@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from command_server import run
 from theodolite.core.errors import InputError
 from theodolite.data import ImageSource, Sample, as_picture, data_format, formats, list_formats, open_source
 from theodolite.features.store import FeatureStore
 
-HELPERS = Path(__file__).parents[1] / "helpers"
 IDX = bytes((0, 0, 8, 3)) + bytes((0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 4)) + bytes(32)
 CLINC150 = ["clinc150-train", "clinc150-val", "clinc150-test", "clinc150-oos", "clinc150"]
 PICTURES = ["folder", "flat", "image", "list", "npy", "npz", "idx", "cifar", "parquet"]
@@ -105,14 +103,8 @@ def test_errors_name_a_format_from_outside(toy: Path) -> None:
 def test_the_command_opens_a_format_from_outside(toy: Path) -> None:
     model = "python:small_models:Tiny?size=8&mean=0&std=1"
     arguments = ("extract", "--model", model, "--data", toy.name, "-o", "store", "--workers", "0")
-    done = subprocess.run(
-        [sys.executable, "-m", "theodolite", "--import", "my_format", *arguments],
-        cwd=toy.parent,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(HELPERS), os.environ.get("PYTHONPATH", "")))},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("--import", "my_format", *arguments, folder=toy.parent)
+    assert done.code == 0, done.err
     store = FeatureStore(toy.parent / "store")
     assert store.shard(0).labels.tolist() == [1, 0]
 

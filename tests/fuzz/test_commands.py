@@ -219,12 +219,12 @@ def require_an_answer(folder: Path, line: tuple[str, ...]) -> None:
 
 
 @given(line=command_lines())
-@cases(bounded=40, long=1_200)
+@cases(bounded=25, long=1_200)
 def test_an_answer_or_one_paragraph_of_ours(folder: Path, line: tuple[str, ...]) -> None:
     require_an_answer(folder, line)
 
 
 @given(line=demo_lines)
-@cases(bounded=5, long=30)
+@cases(bounded=2, long=30)
 def test_lines_of_the_demo(folder: Path, line: tuple[str, ...]) -> None:
     require_an_answer(folder, line)

@@ -196,7 +196,7 @@ def score_of(case: Case) -> Any:
 
 
 @given(detector_cases())
-@cases(bounded=800, long=14_000)
+@cases(bounded=400, long=14_000)
 def test_a_score_without_nan_or_an_error_of_ours(case: Case) -> None:
     try:
         rows, scores = score_of(case)

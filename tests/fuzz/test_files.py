@@ -113,7 +113,7 @@ def good_detector(name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 @given(st.sampled_from(th.list_detectors()), damages)
-@cases(bounded=400, long=4_000)
+@cases(bounded=200, long=4_000)
 def test_a_detector_that_is_sealed_but_wrong(name: str, damage: Damage) -> None:
     path = damaged(good_detector(name), damage)
     if path is None:
@@ -136,7 +136,7 @@ def good_head() -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 @given(damages)
-@cases(bounded=150, long=1_000)
+@cases(bounded=75, long=1_000)
 def test_a_head_that_is_sealed_but_wrong(damage: Damage) -> None:
     path = damaged(good_head(), damage)
     if path is None:
@@ -159,7 +159,7 @@ def good_guard(kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 @given(st.sampled_from(sorted(GUARDS)), damages)
-@cases(bounded=200, long=3_000)
+@cases(bounded=100, long=3_000)
 @pytest.mark.filterwarnings("ignore::theodolite.core.errors.TheodoliteWarning")
 def test_a_guard_that_is_sealed_but_wrong(kind: str, damage: Damage) -> None:
     path = damaged(good_guard(kind), damage)
@@ -201,7 +201,7 @@ def good_part(detector: str, first_look: bool) -> tuple[dict[str, Tensor], dict[
     st.booleans(),
     damages,
 )
-@cases(bounded=250, long=3_000)
+@cases(bounded=150, long=3_000)
 @pytest.mark.filterwarnings("ignore::theodolite.core.errors.TheodoliteWarning")
 def test_a_part_that_is_sealed_but_wrong(detector: str, first_look: bool, damage: Damage) -> None:
     path = damaged(good_part(detector, first_look), damage)
@@ -227,7 +227,7 @@ def good_reference(name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 @given(st.sampled_from(th.list_detectors()), damages)
-@cases(bounded=250, long=3_000)
+@cases(bounded=150, long=3_000)
 def test_a_reference_that_is_sealed_but_wrong(name: str, damage: Damage) -> None:
     path = damaged(good_reference(name), damage)
     if path is None:
@@ -252,7 +252,7 @@ def good_result() -> str:
 
 
 @given(damages)
-@cases(bounded=100, long=1_000)
+@cases(bounded=50, long=1_000)
 def test_a_result_that_is_wrong(damage: Damage) -> None:
     content = json.loads(good_result())
     apply(Damage((), damage.texts), {}, content)
@@ -285,7 +285,7 @@ def good_store() -> Path:
 
 
 @given(st.sampled_from(("manifest", "shard", "head")), damages)
-@cases(bounded=200, long=2_000)
+@cases(bounded=100, long=2_000)
 def test_a_store_that_is_sealed_but_wrong(part: str, damage: Damage) -> None:
     folder = scratch() / "wrong-store"
     shutil.rmtree(folder, ignore_errors=True)

@@ -93,7 +93,7 @@ def verdicts_of(case: Case, folder: Path) -> tuple[Any, th.Verdicts]:
 
 
 @given(case=guard_cases)
-@cases(bounded=150, long=2_000)
+@cases(bounded=80, long=2_000)
 @pytest.mark.filterwarnings("ignore::theodolite.core.errors.TheodoliteWarning")
 def test_verdicts_that_mean_something_or_an_error_of_ours(
     tmp_path_factory: pytest.TempPathFactory, case: Case

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from command_server import Outcome
+from command_server import run as command
 from theodolite.core.errors import InputError
 from theodolite.features import extract
 from theodolite.guard import Guard, fit_guard
@@ -127,26 +127,24 @@ def test_stores_from_before_and_after() -> None:
 
 
 def test_the_commands(folder: Path) -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "theodolite", *words]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-        return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    def run(*words: str) -> Outcome:
+        return command(
+            *words, folder=folder, env={"COLUMNS": "120", "THEODOLITE_CACHE": str(folder / "cache")}
         )
 
     edit("return Net()", "net = Net()\n    return net")
     score = ("score", "guard.safetensors", "new.npz", "--model", MODEL)
     refused = run(*score)
-    assert refused.returncode == 2
-    assert "pass --accept-code-change" in refused.stderr
-    assert run(*score, "--accept-code-change").returncode == 0
-    assert run("extract", "--model", MODEL, "--data", "other.npz", "-o", "later").returncode == 0
+    assert refused.code == 2
+    assert "pass --accept-code-change" in refused.err
+    assert run(*score, "--accept-code-change").code == 0
+    assert run("extract", "--model", MODEL, "--data", "other.npz", "-o", "later").code == 0
     (kept,) = [
         path for path in (folder / "cache").iterdir() if "train.npz" in (path / "manifest.json").read_text()
     ]
     fit = ("fit", "--data", str(kept), "--calibration-data", "later", "-o", "again.safetensors")
-    assert "--accept-code-change" in run(*fit).stderr
-    assert run(*fit, "--accept-code-change").returncode == 0
+    assert "--accept-code-change" in run(*fit).err
+    assert run(*fit, "--accept-code-change").code == 0
 
 
 # ---------------------------------------------------------------------- guards of 0.1.0

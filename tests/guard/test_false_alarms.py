@@ -62,24 +62,21 @@ def expected_alarms(known: int, new: int, rate: float) -> Any:
     return betabinom(new, allowed, known + 1 - allowed)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_whatever_way_the_guard_has_come(
-    judged: tuple[Guard, Tensor, Tensor], seed: int, tmp_path: Path
-) -> None:
+def test_whatever_way_the_guard_has_come(judged: tuple[Guard, Tensor, Tensor], tmp_path: Path) -> None:
     """In a graph, from a state, from a file: the same images are flagged."""
     whole, rows, scores = judged
-    known, new = halves(len(rows), seed)
-    for rate in RATES:
-        guard = Guard(whole.detector, Calibration(scores[known]), false_alarm_rate=rate)
-        expected = guard.calibration.is_ood(scores[new], rate)
-        sizes = ({0: torch.export.Dim("rows")},)
-        graph = torch.export.export(guard, (rows[known][:100],), dynamic_shapes=sizes).module()
-        restored = Guard(whole.detector, Calibration(torch.arange(200.0)))
-        restored.load_state_dict(guard.state_dict())
-        guard.save(tmp_path / "guard.safetensors")
-        stored = Guard.load(tmp_path / "guard.safetensors")
-        for judge in (guard, graph, restored, stored):
-            flagged = torch.cat([judge(part)[3] for part in torch.split(rows[new], 1_000)])
-            assert torch.equal(flagged, expected)
-        low, high = expected_alarms(len(known), len(new), rate).interval(1 - 1e-4)
-        assert low <= int(expected.sum()) <= high
+    known, new = halves(len(rows), 0)
+    rate = 0.05
+    guard = Guard(whole.detector, Calibration(scores[known]), false_alarm_rate=rate)
+    expected = guard.calibration.is_ood(scores[new], rate)
+    sizes = ({0: torch.export.Dim("rows")},)
+    graph = torch.export.export(guard, (rows[known][:100],), dynamic_shapes=sizes).module()
+    restored = Guard(whole.detector, Calibration(torch.arange(200.0)))
+    restored.load_state_dict(guard.state_dict())
+    guard.save(tmp_path / "guard.safetensors")
+    stored = Guard.load(tmp_path / "guard.safetensors")
+    for judge in (guard, graph, restored, stored):
+        flagged = torch.cat([judge(part)[3] for part in torch.split(rows[new], 1_000)])
+        assert torch.equal(flagged, expected)
+    low, high = expected_alarms(len(known), len(new), rate).interval(1 - 1e-4)
+    assert low <= int(expected.sum()) <= high

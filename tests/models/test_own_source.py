@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from command_server import run
 from model_checks import assert_works
 from theodolite.core.errors import InputError
 from theodolite.features.store import FeatureStore
@@ -94,19 +93,13 @@ def test_the_command_takes_its_models(folder: Path) -> None:
     for level in (0, 90, 250):
         Image.new("RGB", (8, 8), (level, 30, 60)).save(folder / "pictures" / f"{level}.png")
     arguments = ("extract", "--model", "mine:small", "--data", "pictures", "-o", "store", "--workers", "0")
-    command = [sys.executable, "-m", "theodolite"]
-    done = subprocess.run(
-        [*command, "--import", "my_source", *arguments], cwd=folder, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    done = run("--import", "my_source", *arguments, folder=folder)
+    assert done.code == 0, done.err
     store = FeatureStore(folder / "store")
     assert (len(store), store.manifest.recipe.model) == (3, "mine:small")
-    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    unknown = subprocess.run(
-        [*command, *arguments], cwd=folder, capture_output=True, text=True, env=environment
-    )
-    assert unknown.returncode == 2
-    assert "model 'mine:small' is neither an alias" in unknown.stderr
+    unknown = run(*arguments, folder=folder, env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert unknown.code == 2
+    assert "model 'mine:small' is neither an alias" in unknown.err
 
 
 @pytest.mark.usefixtures("folder")

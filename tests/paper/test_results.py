@@ -16,7 +16,7 @@ from command_server import run as command
 from theodolite.benchmarks import from_folder
 from theodolite.core.errors import FormatError, InputError
 from theodolite.paper import Context, Need, RunStudy, experiments, items, read_study, resolve
-from theodolite.paper.experiments import feature_folders, monitor
+from theodolite.paper.experiments import class_count, feature_folders, monitor
 from theodolite.paper.experiments.class_alarms import ByClass
 from theodolite.paper.experiments.false_alarms import FalseAlarms
 from theodolite.paper.experiments.literature import OE_TOLERANCE, Checks
@@ -60,7 +60,7 @@ ROUNDING = {"merging"}
 TABLES = ("", "aggregation-", "angles-", "centring-", "shaping-")
 IN_PART = {"advice", *(f"{table}imagenet-resnet50" for table in TABLES)}
 # Too long for every run, but for a part: `make test-long` has the whole.
-LONG = ("all-scores", "half-bank", "centring", "monitor")
+LONG = ("all-scores", "half-bank", "centring", "monitor", "class-count")
 
 
 def committed(name: str) -> dict[str, Any]:
@@ -98,12 +98,24 @@ def test_every_digit_of_one_simulation_and_one_score(
 ) -> None:
     monkeypatch.setattr(monitor, "CALIBRATIONS", monitor.CALIBRATIONS[:1])
     monkeypatch.setattr(monitor, "SCORES", monitor.SCORES[:1])
+    monkeypatch.setattr(monitor, "SHARES", monitor.SHARES[-1:])
     monkeypatch.setattr(monitor, "subjects", lambda context: [from_folder(context.root / monitor.FOLDER)])
     made, kept = experiments()["monitor"].run(Context(data_root, tmp_path))["monitor"], committed("monitor")
     for part, rows in made.to_json().items():
         if isinstance(rows, list):
             assert rows
             assert all(row in kept[part] for row in rows), part
+
+
+def test_every_digit_of_the_class_counts_of_one_network(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = data_root / FOLDERS[0]
+    monkeypatch.setattr(class_count, "_subjects", lambda _: [from_folder(folder)])
+    made = experiments()["class-count"].run(Context(data_root, tmp_path))["class-count"].to_json()
+    kept = [row for row in committed("class-count")["rows"] if row["network"] == FOLDERS[0]]
+    assert made["rows"] == kept
+    assert len(kept) == 3
 
 
 def test_every_committed_file_is_known() -> None:

@@ -25,7 +25,7 @@ def schemathesis(address: str, folder: Path, *options: str) -> subprocess.Comple
     paths = [str(TESTS.parent / "src"), str(TESTS / "helpers")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "SCHEMATHESIS_HOOKS": "npy_bodies"}
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{address}/openapi.json", "--no-color"]
-    seeded = ["--max-examples", "20", "--seed", "1", "--generation-database", "none"]
+    seeded = ["--max-examples", "8", "--seed", "1", "--generation-database", "none"]
     return subprocess.run(
         [*command, *seeded, *options], env=env, cwd=folder, capture_output=True, text=True, check=False
     )

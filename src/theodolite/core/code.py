@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def code_digest(text: str) -> str:
     """sha256 over the syntax tree of a module, the same in every version of Python."""
-    return hashlib.sha256(repr(shape(ast.parse(text))).encode()).hexdigest()
+    return _digest(ast.parse(text))
 
 
 @cache
@@ -19,7 +20,7 @@ def code_behind(*roots: str) -> str:
     """sha256 over the code of modules of this package and of all that they import from it, at any depth."""
     digest = hashlib.sha256()
     for name, path in sorted(_reached(roots).items()):
-        digest.update(f"{name} {code_digest(path.read_text(encoding='utf-8'))}\n".encode())
+        digest.update(f"{name} {_read(path).digest}\n".encode())
     return digest.hexdigest()
 
 
@@ -34,6 +35,35 @@ def shape(node: Any) -> Any:
         fields = [(name, shape(value)) for name, value in ast.iter_fields(node) if value not in (None, [])]
         return [type(node).__name__, *fields]
     return [shape(part) for part in node] if isinstance(node, list) else node
+
+
+class _Read(NamedTuple):
+    """A file of this package: the digest of its code, and its relative imports: level, module, names."""
+
+    digest: str
+    imports: list[tuple[int, str | None, list[str]]]
+
+
+@cache
+def _read(path: Path) -> _Read:
+    """Parsed once, whatever is asked of it."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = [node for node in _statements(tree.body) if isinstance(node, ast.ImportFrom) and node.level]
+    return _Read(
+        _digest(tree), [(node.level, node.module, [alias.name for alias in node.names]) for node in found]
+    )
+
+
+def _digest(tree: ast.Module) -> str:
+    return hashlib.sha256(repr(shape(tree)).encode()).hexdigest()
+
+
+def _statements(body: list[Any]) -> Iterator[ast.AST]:
+    """Statements at any depth; no import is in an expression."""
+    for node in body:
+        yield node
+        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
+            yield from _statements(getattr(node, part, []))
 
 
 _PACKAGE = __name__.split(".")[0]
@@ -62,9 +92,7 @@ def _imported(name: str, path: Path) -> list[str]:
     """Modules that a module imports from this package; the package itself has no code of its own."""
     here = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     names = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.ImportFrom) or not node.level:
-            continue
-        base = ".".join([*here[: len(here) - node.level + 1], *([node.module] if node.module else [])])
-        names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    for level, module, imported in _read(path).imports:
+        base = ".".join([*here[: len(here) - level + 1], *([module] if module else [])])
+        names += [base, *(f"{base}.{one}" for one in imported)]
     return [found for found in names if found != _PACKAGE]
