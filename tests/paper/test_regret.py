@@ -14,7 +14,7 @@ from sklearn.covariance import OAS
 
 from synthetic import Problem, make_problem
 from theodolite.benchmarks.feature_sets import TEST, ArraySet
-from theodolite.benchmarks.scales import apart
+from theodolite.benchmarks.scales import apart, scales_of
 from theodolite.benchmarks.subject import Subject
 from theodolite.core.errors import InputError
 from theodolite.detectors import RECOMMENDED, detector_record, list_detectors
@@ -72,7 +72,8 @@ def shrunk(covariance: np.ndarray, samples: int) -> np.ndarray:
     width = len(covariance)
     scale, power = np.trace(covariance) / width, np.mean(covariance**2)
     weight = min(1.0, (power + scale**2) / ((samples + 1) * (power - scale**2 / width)))
-    return (1 - weight) * covariance + weight * scale * np.eye(width)
+    shrunken: np.ndarray = (1 - weight) * covariance + weight * scale * np.eye(width)
+    return shrunken
 
 
 class Fit:
@@ -155,9 +156,9 @@ def test_every_formula_is_its_definition(subject: Subject, scores: CandidateScor
         assert set(seen[0].formulas) == set(FORMULAS)
         for label in FORMULAS:
             # Statistics of unit features are collected in float32.
-            near = {"rel": 1e-5, "abs": 1e-5} if label.startswith("R-Mah+") else {"rel": 1e-7, "abs": 1e-9}
+            near = 1e-5 if label.startswith("R-Mah+") else 1e-8
             expected = [view.formulas[label] for view in seen]
-            assert scores.values[label][name] == pytest.approx(expected, **near), (label, name)
+            assert scores.values[label][name] == pytest.approx(expected, rel=near, abs=near), (label, name)
 
 
 def test_combinations_are_their_definitions(subject: Subject, scores: CandidateScores) -> None:
@@ -205,7 +206,7 @@ def test_a_combination_of_a_refused_score_is_refused_with_its_reason(
     monkeypatch.setattr(
         regret_candidates, "REGISTERED", ("relative-energy", "pcos", "residual", "fdbd", "knn")
     )
-    scaled = regret_candidates.scales_of
+    scaled = scales_of
 
     def refusing(scorer: object, labels: object) -> object:
         found = scaled(scorer, labels)  # type: ignore[arg-type]
@@ -403,17 +404,17 @@ def test_a_set_is_the_mean_over_its_networks_and_one_refusal_counts(monkeypatch:
         )
 
     monkeypatch.setattr(study, "candidate_scores", scored)
-    subjects = [Subject("n", *_tiny()) for _ in range(2)]
+    subjects = [_tiny() for _ in range(2)]
     found = study.measured("made", "data", subjects, Context(Path(), Path()))
     assert found.figures == {DEFAULT: Figure(25.0, 75.0), "b": Figure(25.0, 75.0)}
     assert found.refused == {"bank": "none", "a": "too few rows"}
     assert found.networks == 2
 
 
-def _tiny() -> tuple[object, ...]:
-    made = make_problem(width=4, classes=3, rows=6)
-    rows = ArraySet(made.train, made.labels)
-    return made.head, rows, rows, {"x": rows}
+def _tiny() -> Subject:
+    problem = make_problem(width=4, classes=3, rows=6)
+    rows = ArraySet(problem.train, problem.labels)
+    return Subject("tiny", problem.head, rows, rows, {"x": rows})
 
 
 def test_the_study_says_what_its_rule_says() -> None:
