@@ -7,7 +7,7 @@ from ._registry import Context, Experiment, Need, Produced, experiment, experime
 
 from . import advice, angles, class_alarms, class_count, confirmation, contrastive, false_alarms, upstream  # isort: skip
 from . import feature_folders, literature, merging, mnist, mnist_recipe, monitor, recommendation  # isort: skip
-from . import real_resnet50  # isort: skip
+from . import real_resnet50, regret  # isort: skip
 
 __all__ = [
     "Context",
@@ -31,5 +31,6 @@ __all__ = [
     "monitor",
     "real_resnet50",
     "recommendation",
+    "regret",
     "upstream",
 ]

@@ -178,7 +178,7 @@ def studied(task: Task, context: Context) -> Produced:
     networks, refused = [], dict[str, str]()
     for seed in (context.seed + number for number in range(SEEDS)):
         for loss in LOSSES:
-            subject = _subject(task, sets, loss, seed, context)
+            subject = subject_of(task, sets, loss, seed, context)
             context.say(f"{task.name}: scores of {loss}, seed {seed}")
             network, without = _network(subject, loss, seed, context)
             networks.append(network)
@@ -206,7 +206,9 @@ def studied(task: Task, context: Context) -> Produced:
     return {task.name: study}
 
 
-def _subject(task: Task, sets: Mapping[str, ImageSource], loss: str, seed: int, context: Context) -> Subject:
+def subject_of(
+    task: Task, sets: Mapping[str, ImageSource], loss: str, seed: int, context: Context
+) -> Subject:
     """The features of a network, trained now or before; the head is written last, when they are whole."""
     settings = replace(task.settings, loss=LOSSES[loss], seed=seed)
     place = context.cache / task.name / f"{LOSSES[loss]}-seed-{seed}-{_made_of(task)}"
