@@ -101,7 +101,8 @@ def probe(
                 device=choose_device(device),
                 progress=told,
             )
-    save_probe(head, output)
+    named = source.manifest.folders
+    save_probe(head, output, class_names=named if named is not None and len(named) == head.classes else None)
     found = f"{100 * last:.1f} % of {len(source):,} training samples right"
     if judged is not None:
         right = head_accuracy(head, judged)

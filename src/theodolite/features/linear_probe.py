@@ -7,6 +7,7 @@ that such training goes towards is `logistic_probe.solve_probe`'s.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from ..core.arrays import ArrayLike
 from ..core.errors import InputError
 from ..core.files import write_tensors
 from ..core.plain import JsonValue
+from ..models.class_names import CLASS_NAMES
 from ..reference.head import Head
 from ..reference.unit_features import UNIT_FEATURES
 from .probe_data import ProbeData, Told
@@ -76,14 +78,25 @@ def train_probe(
     return Head(layer.weight.cpu(), layer.bias.cpu(), unit_features=unit_features)
 
 
-def save_probe(head: Head, path: str | Path, *, model: str | None = None) -> None:
+def save_probe(
+    head: Head,
+    path: str | Path,
+    *,
+    model: str | None = None,
+    class_names: Sequence[str] | None = None,
+) -> None:
     """Write a head as a file for ``?linear=`` of a model, or for ``head.safetensors`` of a feature folder.
 
-    A cosine head stays one. ``model`` is the one whose features it is for, where that is known.
+    A cosine head stays one. ``model`` is the one whose features it is for, where that is known;
+    ``class_names`` are those of its classes, in the order of its rows.
     """
+    if class_names is not None and len(class_names) != head.classes:
+        raise InputError(f"{len(class_names)} class names for a head of {head.classes} classes")
     said: dict[str, JsonValue] = {"format": FORMAT}
     if model is not None:
         said["model"] = model
     if head.unit_features:
         said[UNIT_FEATURES] = True
+    if class_names is not None:
+        said[CLASS_NAMES] = list(class_names)
     write_tensors(Path(path), {"weight": head.weight, "bias": head.bias}, said)
