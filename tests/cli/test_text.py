@@ -14,8 +14,11 @@ import torch
 from text_models import LIMIT, NAMES, sentences, write_classifier, write_jsonl
 from theodolite import Guard
 from theodolite.cli.app import main
+from theodolite.core.errors import InputError
+from theodolite.features.linear_probe import save_probe
 from theodolite.features.store import FeatureStore
 from theodolite.models import LoadedModel, load_model
+from theodolite.reference.head import Head
 
 pytest.importorskip("transformers", reason="pip install 'theodolite[text]'")
 
@@ -140,6 +143,12 @@ def test_an_encoder_a_probe_and_a_benchmark(place: Path, command: Command, tmp_p
         "0.05",
     )
     assert "linear probe of 3 classes on 16 features" in said
+    known = load_model(f"{encoder}&linear={tmp_path / 'probe.safetensors'}")
+    assert known.class_names == tuple(sorted(NAMES))
+    with pytest.raises(
+        InputError, match=r"not those that the probe was trained on \(money, music, travel …\)"
+    ):
+        load_model(f"{encoder}&linear={tmp_path / 'probe.safetensors'}&classes={','.join(NAMES)}")
     own = ("--fit", place / "train.jsonl", "--id", place / "test.jsonl", "--ood", f"far={place / 'far.txt'}")
     model = f"{encoder}&linear={tmp_path / 'probe.safetensors'}"
     scores = ("--detector", "msp", "--detector", "odin", "--force", "-o", tmp_path / "out")
@@ -153,6 +162,27 @@ def test_an_encoder_a_probe_and_a_benchmark(place: Path, command: Command, tmp_p
     wins = [float(one > other) + 0.5 * float(one == other) for one in top[0] for other in top[1]]
     found = [cell["auroc"] for cell in result["cells"] if (cell["entry"], cell["ood"]) == ("MSP", "far")]
     assert found == [pytest.approx(100 * sum(wins) / len(wins), abs=0.1)]
+
+
+def test_data_that_lacks_a_class_has_the_numbers_of_the_probe(
+    place: Path, command: Command, tmp_path: Path
+) -> None:
+    """By itself, the file would give its two classes the numbers 0 and 1; a name of none is no label."""
+    encoder = f"hf-text:{place / 'model'}?pooling=mean"
+    head = Head(torch.eye(3, 16), torch.zeros(3))
+    save_probe(head, tmp_path / "probe.safetensors", class_names=sorted(NAMES))
+    texts = ["book a flight", "play a song", "turn off a light"]
+    found = []
+    for last in ("music", "weather"):
+        write_jsonl(tmp_path / f"{last}.jsonl", texts, ["travel", "music", last])
+        model = f"{encoder}&linear={tmp_path / 'probe.safetensors'}"
+        data = ("--data", tmp_path / f"{last}.jsonl", "-o", tmp_path / last)
+        found.append("no class of the name 'weather'" in command("extract", "--model", model, *data))
+    assert found == [False, True]
+    _, labels, _ = next(iter(FeatureStore(tmp_path / "music").batches(3)))
+    assert labels is not None
+    assert labels.tolist() == [2, 1, 1]
+    assert not FeatureStore(tmp_path / "weather").labelled
 
 
 def _largest(loaded: LoadedModel, texts: list[str]) -> list[float]:

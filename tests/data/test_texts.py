@@ -59,6 +59,30 @@ def test_tables(tmp_path: Path) -> None:
     assert ([tabs[0].content, tabs[1].content], labels_of(tabs)) == (["a, b", "c"], [1, None])
 
 
+def test_names_of_columns_may_have_blanks_around_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text, label\na, x\nb, y\n")
+    source = open_source(tmp_path / "a.csv")
+    assert (labels_of(source), source.class_names) == ([0, 1], ("x", "y"))
+
+
+def test_whole_numbers_as_pandas_writes_them_beside_a_missing_one(tmp_path: Path) -> None:
+    """As names, 10.0 would be the class before 2.0."""
+    (tmp_path / "a.csv").write_text("text,label\na,0.0\nb,10.0\nc,2.0\nd,\n")
+    source = open_source(tmp_path / "a.csv")
+    assert (labels_of(source), source.class_names) == ([0, 10, 2, None], None)
+    (tmp_path / "b.csv").write_text("text,label\na,4.0\nb,4.5\n")
+    with pytest.raises(InputError, match="names as well as numbers"):
+        open_source(tmp_path / "b.csv")
+
+
+def test_ids_that_repeat_are_places_in_the_file(tmp_path: Path) -> None:
+    entries = [{"text": "a", "id": 7}, {"text": "b", "id": 8}, {"text": "c"}]
+    source = open_source(rows(tmp_path / "a.jsonl", *entries))
+    assert [source[place].id for place in range(3)] == ["7", "8", "a.jsonl#2"]
+    source = open_source(rows(tmp_path / "a.jsonl", *entries, {"text": "d", "id": "8"}))
+    assert [source[place].id for place in range(4)] == [f"a.jsonl#{place}" for place in range(4)]
+
+
 def test_lines(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"turn on the light\r\nplay\r\n\n")
     source = open_source(tmp_path / "a.txt")
@@ -130,6 +154,17 @@ def test_empty_lines_between_texts_are_empty_texts(tmp_path: Path) -> None:
         ("a.csv", b'text\n"a', "no table"),
         ("a.csv", b"text\n", "holds no texts"),
         ("a.csv", b"", "holds no texts"),
+        ("a.csv", b"text;label\na;b\n", "semicolons between its cells"),
+        ("a.csv", b"text\tlabel\na\tb\n", r"tabs between its cells .* ends in \.tsv"),
+        ("a.tsv", b"text,label\na,b\n", "commas between its cells"),
+        ("a.csv", b"pay my bill\nplay it\n", "its first row 'pay my bill' may be its name or a text"),
+        ("a.csv", "text\nspäter\n".encode("cp1252"), "no text in UTF-8"),
+        ("a.csv", "text\nspäter\n".encode("utf-16"), "no text in UTF-8"),
+        (
+            "a.jsonl",
+            b'{"note": "a"}\n' * 200 + b'{"remark": "b"}\n',
+            "2 columns may hold the texts .*note, remark",
+        ),
         ("data_full.json", b"{}", "several splits: say which, --kind"),
     ],
 )
@@ -149,7 +184,13 @@ def test_labels_are_numbered_as_the_model_numbers_its_classes(tmp_path: Path) ->
     assert labels_of(known) == [0, 2, None] == [known[place].label for place in range(3)]
     assert known.class_names == ("music", "travel", "bank")
     assert [line.split("\t")[1] for line in known.listing()] == ["0", "2", "-"]
-    assert labelled_as(source, ("music", "travel")) is source
+    with pytest.warns(
+        UserWarning, match=r"no class of the name 'bank' \(it has 'travel', 'music'\): such a label"
+    ):
+        partly = labelled_as(source, ("travel", "music"))
+    assert labels_of(partly) == [1, None, None] == [partly[place].label for place in range(3)]
+    assert [line.split("\t")[1] for line in partly.listing()] == ["1", "-", "-"]
+    assert labelled_as(source, ("LABEL_0", "LABEL_1")) is source
     assert labelled_as(source, ("bank", "bank", "music")) is source
     assert labelled_as(source, None) is source
 
@@ -202,6 +243,16 @@ def test_hugging_face_data_sets_of_texts(tmp_path: Path) -> None:
     assert labels_of(source) == [3, 0]
     with pytest.raises(UnreadableImageError, match="row 1 of the data set is no text"):
         source[1]
+    for column, given, numbers, names in (
+        ("label", ["y", "x"], [1, 0], ("x", "y")),
+        ("Intent", ["10", "2"], [10, 2], None),
+        ("Class", [4, None], [4, None], None),
+    ):
+        source = open_source(datasets.Dataset.from_dict({"text": ["a", "b"], column: given}))
+        assert (labels_of(source), source.class_names) == (numbers, names)
+        assert [source[place].label for place in range(2)] == numbers
+    with pytest.raises(InputError, match="labels one of whole numbers or of names"):
+        open_source(datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1.0, None]}))
     pairs = datasets.Dataset.from_dict({"premise": ["a"], "hypothesis": ["b"]})
     with pytest.raises(InputError, match="2 columns may hold the texts"):
         open_source(pairs)

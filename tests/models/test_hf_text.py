@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
 
 import text_models
 from text_models import LIMIT, NAMES, SPECIAL, WIDTH, WORDS, sentences, write_classifier
+from theodolite import Guard
 from theodolite.core.errors import CaptureError, InputError, ModelError, UnreadableImageError
 from theodolite.data import Sample
 from theodolite.data.texts import Texts
@@ -22,7 +26,7 @@ from theodolite.features.encoder import OUTPUT
 from theodolite.features.loading import image_batches
 from theodolite.guard.verdicts import Verdicts
 from theodolite.models import load_model, weights_present
-from theodolite.models.tokens import Tokens
+from theodolite.models.tokens import Tokenizing, Tokens
 
 pytest.importorskip("transformers", reason="pip install 'theodolite[text]'")
 
@@ -126,6 +130,12 @@ def test_what_is_no_text(folder: Path) -> None:
         prepare(" \n")
     with pytest.raises(InputError, match="expected a text"):
         prepare(b"bytes")
+    for nothing in ("\u200b\u200b", "\x00", "\ufeff"):
+        with pytest.raises(UnreadableImageError, match="the tokenizer leaves nothing of it"):
+            prepare(nothing)
+    with pytest.raises(UnreadableImageError, match="half of a surrogate pair"):
+        prepare("\ud800 book")
+    assert len(prepare("日本")["input_ids"]) == 4  # unknown characters are tokens
 
 
 class Lenient(Texts):
@@ -226,6 +236,95 @@ def test_a_tokenizer_without_padding(tmp_path: Path) -> None:
     bare.save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="no padding token"):
         load_model(f"hf-text:{tmp_path}")
+
+
+def test_a_model_without_its_tokenizer_is_refused(tmp_path: Path) -> None:
+    """transformers makes one that knows no word, with which all texts of a length are one."""
+    write_classifier(tmp_path)
+    for file in tmp_path.glob("*token*"):
+        file.unlink()
+    with pytest.raises(ModelError, match=r"knows no word but 5 special tokens.*save_pretrained"):
+        load_model(f"hf-text:{tmp_path}")
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
+    write_classifier(tmp_path)
+    text_models.tokenizer(words=(*WORDS, "more")).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="has 19 tokens, but the model has embeddings for 18"):
+        load_model(f"hf-text:{tmp_path}")
+
+
+@pytest.fixture(scope="module")
+def reads_on(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2 of random weights as a classifier, with a token to fill up with."""
+    from transformers import GPT2Config, GPT2ForSequenceClassification
+
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("gpt")
+    config = GPT2Config(
+        vocab_size=len(SPECIAL) + len(WORDS),
+        n_positions=LIMIT,
+        n_embd=WIDTH,
+        n_layer=1,
+        n_head=2,
+        num_labels=3,
+        pad_token_id=0,
+        bos_token_id=2,
+        eos_token_id=3,
+        initializer_range=0.5,
+    )
+    GPT2ForSequenceClassification(config).save_pretrained(folder)
+    text_models.tokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_a_model_that_reads_from_left_to_right(reads_on: Path) -> None:
+    """As a classifier it is refused; its first token knows nothing of a text; its mean does, and padding to
+    the right changes nothing, but padding to the left moves every token."""
+    with pytest.raises(CaptureError, match="logits are not the output of its last linear layer 'score'"):
+        checked_capture(load_model(f"hf-text:{reads_on}"))
+    with pytest.raises(CaptureError, match="all its 2 examples the same features"):
+        checked_capture(load_model(f"hf-text:{reads_on}?pooling=cls"), OUTPUT)
+    loaded = load_model(f"hf-text:{reads_on}?pooling=mean")
+    checked_capture(loaded, OUTPUT)
+    tokens = loaded.preprocess
+    assert isinstance(tokens, Tokenizing)
+    tokens.tokenizer.padding_side = "left"
+    with pytest.raises(CaptureError, match="padding changes them"):
+        checked_capture(loaded, OUTPUT)
+
+
+def test_a_model_of_several_labels_a_text_is_warned_of(tmp_path: Path) -> None:
+    write_classifier(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(
+        json.dumps({**config, "problem_type": "multi_label_classification"})
+    )
+    with pytest.warns(UserWarning, match="several labels at once"):
+        load_model(f"hf-text:{tmp_path}")
+
+
+def test_what_a_text_guard_says_to_other_inputs(folder: Path) -> None:
+    loaded = load_model(f"hf-text:{folder}")
+    capture = checked_capture(loaded)
+    features, held_out = (capture(loaded.batch(sentences(40, seed)))[0] for seed in (1, 3))
+    guard = Guard.fit(features, head=capture.head, detector="energy", calibration=held_out)
+    with pytest.warns(UserWarning, match="fitted on features"):
+        guard.attach(loaded)
+    texts = sentences(3, 2)
+    assert guard.verdicts(texts).score.tolist() == pytest.approx(
+        [float(guard.verdicts([text]).score[0]) for text in texts], rel=1e-4, abs=1e-5
+    )
+    for inputs, match in (
+        (texts[0], r"inputs are a str, expected a list of texts.*\[text\]"),
+        (np.array(texts), r"array of dtype <U.*expected a list of texts.*tolist"),
+        (torch.rand(2, 3, 8, 8), r"shape \(2, 3, 8, 8\), which the model does not take .*takes texts"),
+        ([Image.new("RGB", (8, 8))], r"inputs\[0\]: a Image was given, expected a text"),
+        ([texts[0], " "], r"inputs\[1\]: the text is no text"),
+        ([], "pass at least one sample"),
+    ):
+        with pytest.raises(InputError, match=match):
+            guard.verdicts(inputs)  # type: ignore[arg-type]
 
 
 def test_the_code_of_the_page_about_texts_runs(folder: Path) -> None:

@@ -103,8 +103,13 @@ def probe(
                 device=choose_device(device),
                 progress=told,
             )
-    made_by = source.manifest.recipe.model
-    save_probe(head, output, model=None if made_by == IMPORTED else request_for(made_by)[1].base)
+    made_by, named = source.manifest.recipe.model, source.manifest.folders
+    save_probe(
+        head,
+        output,
+        model=None if made_by == IMPORTED else request_for(made_by)[1].base,
+        class_names=named if named is not None and len(named) == head.classes else None,
+    )
     found = f"{100 * last:.1f} % of {len(source):,} training samples right"
     if judged is not None:
         right = head_accuracy(head, judged)

@@ -10,7 +10,8 @@ from urllib.parse import parse_qsl
 from ..core.errors import FormatError, InputError, MissingExtraError, UnreadableImageError
 from .formats import data_format
 from .sample import TEXTS, Sample, line, plain, whole_label
-from .text_columns import LABEL_NAMES, TextColumns
+from .text_columns import TextColumns
+from .text_labels import text_labels
 from .texts import content_of_text, require_text
 
 _STRINGS = ("string", "large_string")
@@ -27,7 +28,7 @@ class HuggingFaceSource:
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> Sample:
-        name = f"row {index} of the data set"
+        name = _row(index)
         try:
             row = self.dataset[index]
             image = plain(row[self.image])
@@ -46,29 +47,31 @@ class HuggingFaceSource:
 
 
 class HuggingFaceTexts:
-    """A Hugging Face data set of texts; labels are those of a column of classes, or of whole numbers."""
+    """A Hugging Face data set of texts; labels are a column of classes, of whole numbers, or of names."""
 
     holds = TEXTS
     from_arrays = content_digests = True
 
     def __init__(self, dataset: Any, text: str, label: str | None) -> None:
-        self.dataset, self.text, self.label = dataset, text, label
-        named = label is not None and label == _class_label(dataset)
-        self.class_names = tuple(dataset.features[label].names) if named else None
+        self.dataset, self.text = dataset, text
+        given = [None] * len(dataset) if label is None else list(dataset[label])
+        rows = [_row(index) for index in range(len(dataset))]
+        self._labels, self.class_names = text_labels(given, rows, f"column {label!r} of the data set")
+        if label is not None and type(dataset.features[label]).__name__ == "ClassLabel":
+            self.class_names = tuple(dataset.features[label].names)
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> Sample:
-        row, name = self.dataset[index], f"row {index} of the data set"
-        label = None if self.label is None else whole_label(row[self.label], name)
-        return Sample(require_text(row[self.text], name), label, str(index))
+        text = require_text(self.dataset[index][self.text], _row(index))
+        return Sample(text, self._labels[index], str(index))
 
     def labels_of_samples(self) -> list[int | None]:
-        return _labels(self.dataset, self.label)
+        return list(self._labels)
 
     def listing(self) -> Iterator[str]:
-        rows = zip(self.labels_of_samples(), self.dataset[self.text], strict=True)
+        rows = zip(self._labels, self.dataset[self.text], strict=True)
         for index, (label, text) in enumerate(rows):
             yield line(str(index), label, content_of_text(text))
 
@@ -87,18 +90,16 @@ def open_dataset(
     strings = [name for name, kind in features.items() if getattr(kind, "dtype", None) in _STRINGS]
     if not strings:
         raise InputError(f"the data set has no image or text column; its columns: {', '.join(features)}")
-    whole = [name for name, kind in features.items() if str(getattr(kind, "dtype", "")).startswith("int")]
-    numbered = label or _class_label(dataset)
-    if numbered is None:
-        numbered = next((name for name in LABEL_NAMES if name in whole), None)
-    if text is None:
-        text = TextColumns.among([*features], strings, "the data set").text
-    if text not in strings or (numbered is not None and numbered not in whole):
+    text = text or TextColumns.among([*features], strings, "the data set").text
+    named = label or _class_label(dataset) or TextColumns.usual_label([*features], text)
+    kind = None if named is None else str(getattr(features[named], "dtype", ""))
+    if text not in strings or not (kind is None or kind in _STRINGS or kind.startswith(("int", "uint"))):
         raise InputError(
-            f"the texts are a column of strings and the labels one of whole numbers, and {text!r} or "
-            f"{numbered!r} is none; its columns: {', '.join(f'{n} {k}' for n, k in features.items())}"
+            f"the texts are a column of strings and the labels one of whole numbers or of names, and "
+            f"{text!r} or {named!r} is none; its columns: "
+            f"{', '.join(f'{name} {kind}' for name, kind in features.items())}"
         )
-    return HuggingFaceTexts(dataset, text, numbered)
+    return HuggingFaceTexts(dataset, text, named)
 
 
 def _class_label(dataset: Any) -> str | None:
@@ -149,6 +150,10 @@ def open_hub(name: str) -> HuggingFaceSource | HuggingFaceTexts:
     return open_dataset(found, text=options.get("text"), label=options.get("label"))
 
 
+def _row(index: int) -> str:
+    return f"row {index} of the data set"
+
+
 def _datasets() -> Any:
     try:
         import datasets
@@ -161,5 +166,4 @@ def _labels(dataset: Any, column: str | None) -> list[int | None]:
     """The labels of a column, row by row."""
     if column is None:
         return [None] * len(dataset)
-    named = enumerate(dataset[column])
-    return [whole_label(label, f"row {index} of the data set") for index, label in named]
+    return [whole_label(label, _row(index)) for index, label in enumerate(dataset[column])]

@@ -14,8 +14,8 @@ Row: TypeAlias = Mapping[str, object]
 TEXT_NAMES = ("text", "texts", "sentence", "utterance", "content", "query", "review", "document", "body")
 LABEL_NAMES = ("label", "labels", "intent", "class", "category", "target", "y")
 _IDS = ("id", "ids", "idx", "key", "guid")
-# Rows that are looked at, and columns that a message names.
-_LOOKED_AT, _NAMED = 100, 8
+# Columns that a message names.
+_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class TextColumns:
     @classmethod
     def of(cls, rows: Sequence[Row], what: str) -> TextColumns:
         """The columns of rows; ``what`` is where they are from."""
-        names = list(dict.fromkeys(name for row in rows[:_LOOKED_AT] for name in row))
-        texts = [name for name in names if any(isinstance(row.get(name), str) for row in rows[:_LOOKED_AT])]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        texts = [name for name in names if any(isinstance(row.get(name), str) for row in rows)]
         return cls.among(names, texts, what)
 
     @classmethod
@@ -47,7 +47,13 @@ class TextColumns:
                 f"{what}: {told} (it has {', '.join(map(str, names[:_NAMED])) or 'none'}): call the one that "
                 f"does {TEXT_NAMES[0]!r}, and the labels {LABEL_NAMES[0]!r}"
             )
-        return cls(chosen[0], label if label != chosen[0] else None, known)
+        return cls(chosen[0], cls.usual_label(names, chosen[0]), known)
+
+    @staticmethod
+    def usual_label(names: Sequence[str], text: str | None) -> str | None:
+        """The column of labels by its name; the one of texts is none."""
+        found = _usual(names, LABEL_NAMES)
+        return None if found == text else found
 
 
 def _usual(names: Sequence[str], usual: Sequence[str]) -> str | None:

@@ -1,8 +1,8 @@
 """Texts in files: JSON lines, tables (.csv, .tsv), and plain lines (.txt).
 
-A row is a sample; its id is that of a column ``id``, else ``file#row``. Labels are whole numbers, or names:
-names are numbered in alphabetic order, as the sub-folders of a folder of pictures are. A text that is empty,
-or no text, is unreadable: an error, or a sample that is skipped.
+A row is a sample; its id is that of a column ``id`` without repeats, else ``file#row``. Labels are whole
+numbers, or names: names are numbered in alphabetic order, as the sub-folders of a folder of pictures are. A
+text that is empty, or no text, is unreadable: an error, or a sample that is skipped.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from ..core.errors import FormatError, InputError, UnreadableTextError
 from .formats import data_format
 from .lists import looks_like_list
-from .sample import TEXTS, Sample, fingerprint, line, whole_label
-from .text_columns import Row, TextColumns
+from .sample import TEXTS, Sample, fingerprint, line
+from .text_columns import TEXT_NAMES, Row, TextColumns
+from .text_labels import text_labels
 
 # Bytes of a file, which is read as a whole.
 _LARGEST = 2**31
 # What stands for the content of a row that has no text.
 _NONE = "none"
-_DIGITS = 12
 
 
 class Texts:
@@ -41,13 +41,6 @@ class Texts:
     ) -> None:
         self.ids, self.texts, self.labels = ids, texts, labels
         self.class_names = class_names
-
-    @classmethod
-    def named(cls, ids: Sequence[str], texts: Sequence[str | None], labels: Sequence[str | None]) -> Texts:
-        """Texts whose labels are names."""
-        names = tuple(sorted({label for label in labels if label is not None}))
-        numbers = {name: number for number, name in enumerate(names)}
-        return cls(ids, texts, [None if label is None else numbers[label] for label in labels], names)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -103,11 +96,14 @@ def open_csv(path: Path) -> Texts:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
         reader = csv.reader(io.StringIO(_content(path), newline=""), delimiter=delimiter, strict=True)
-        header, *lines = [cells for cells in reader if cells] or [[]]
+        first, *lines = [cells for cells in reader if cells] or [[]]
     except csv.Error as error:
         raise FormatError(f"{path} is no table of comma-separated values: {error}") from error
+    header = [name.strip() for name in first]
     if len(set(header)) < len(header):
         raise FormatError(f"{path} has two columns of one name: {', '.join(header)}")
+    if len(header) == 1:
+        _require_header(header[0], path)
     for number, cells in enumerate(lines, start=1):
         if len(cells) != len(header):
             raise FormatError(
@@ -115,6 +111,19 @@ def open_csv(path: Path) -> Texts:
                 f"or a line break in it stands in quotes"
             )
     return _of_rows([dict(zip(header, cells, strict=True)) for cells in lines], path, cells=True)
+
+
+def _require_header(name: str, path: Path) -> None:
+    """Of a table with one column, whether its first row names it, or is a text, or several cells in truth."""
+    for mark, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars"), (",", "commas")):
+        if mark in name:
+            remedy = "the name of such a file ends in .tsv" if mark == "\t" else "write it with commas"
+            raise FormatError(f"{path} has {called} between its cells ({name!r:.80}): {remedy}")
+    if name.lower() not in TEXT_NAMES:
+        raise FormatError(
+            f"{path} has one column, and its first row {name!r:.80} may be its name or a text: put a row "
+            f"{TEXT_NAMES[0]!r} above the texts, or write them as a .txt file, a text a line"
+        )
 
 
 @data_format(
@@ -138,35 +147,25 @@ def _of_rows(rows: Sequence[Row], path: Path, *, cells: bool = False) -> Texts:
     if not rows:
         raise InputError(f"{path} holds no texts")
     columns = TextColumns.of(rows, str(path))
-    ids = [_id(row, columns, f"{path.name}#{place}") for place, row in enumerate(rows)]
+    ids = _ids(rows, columns, path.name)
     texts = [row.get(columns.text) for row in rows]
     known = [
         None if text is None else str(text) if cells or isinstance(text, str) else None for text in texts
     ]
     if columns.label is None:
         return Texts(ids, known, [None] * len(rows))
-    found = [_label(row.get(columns.label)) for row in rows]
-    names = [label for label in found if isinstance(label, str)]
-    if not names:
-        pairs = zip(found, ids, strict=True)
-        return Texts(ids, known, [whole_label(label, name) for label, name in pairs])
-    if len(names) + found.count(None) < len(found):
-        raise InputError(f"{path}: column {columns.label!r} holds names as well as numbers, expected either")
-    return Texts.named(ids, known, [label if isinstance(label, str) else None for label in found])
+    given = [row.get(columns.label) for row in rows]
+    return Texts(ids, known, *text_labels(given, ids, f"{path}: column {columns.label!r}"))
 
 
-def _label(label: object) -> object:
-    """The label of a row: an empty one is none, and what is written as a number is one."""
-    if not isinstance(label, str):
-        return label
-    text = label.strip()
-    number = text.isascii() and text.removeprefix("-").isdecimal() and len(text) < _DIGITS
-    return int(text) if number else text or None
-
-
-def _id(row: Row, columns: TextColumns, otherwise: str) -> str:
-    named = None if columns.id is None else row.get(columns.id)
-    return otherwise if named is None or named == "" else str(named)
+def _ids(rows: Sequence[Row], columns: TextColumns, file: str) -> list[str]:
+    """Those of the column of ids; where it has one twice, or there is none, the places in the file."""
+    places = [f"{file}#{place}" for place in range(len(rows))]
+    if columns.id is None:
+        return places
+    given = zip((row.get(columns.id) for row in rows), places, strict=True)
+    known = [place if one is None or one == "" else str(one) for one, place in given]
+    return known if len(set(known)) == len(known) else places
 
 
 def _content(path: Path) -> str:

@@ -64,7 +64,14 @@ def checked_capture(
 
 def _require_alone(loaded: LoadedModel, capture: Capture, features: Tensor, device: torch.device) -> None:
     """Refuse a model of whose samples the features depend on those beside them: on how far a batch is filled
-    up. What a guard says of a sample must not."""
+    up. What a guard says of a sample must not. Nor may it say the same of every sample."""
+    rows = [row[None] for row in features]
+    if len(rows) > 1 and all(same_features(rows[0], row) for row in rows[1:]):
+        raise CaptureError(
+            f"{loaded.spec} gives all its {len(rows)} examples the same features: they do not depend on the "
+            f"sample (the first token of a model that reads from left to right, ?pooling=cls, knows none of "
+            f"the others), or the examples are all one and the same"
+        )
     for row, example in zip(features, loaded.examples, strict=True):
         alone, _ = capture(mapped(loaded.batch([example]), lambda tensor: tensor.to(device)))
         if not same_features(alone, row[None]):

@@ -113,7 +113,7 @@ def _as_taken(loaded: LoadedModel, source: ImageSource, name: str, engine: RayEn
     loaded.require_content(held_by(source), name)
     if engine is not None:
         loaded.require_pictures("Ray")
-    return labelled_as(source, loaded.class_names) if held_by(source) == TEXTS else source
+    return labelled_as(source, loaded.class_names, name) if held_by(source) == TEXTS else source
 
 
 def _capture_of(loaded: LoadedModel, settings: ExtractionSettings) -> Capture:

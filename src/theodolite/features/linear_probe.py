@@ -7,7 +7,7 @@ that such training goes towards is `logistic_probe.solve_probe`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from ..core.arrays import ArrayLike
 from ..core.errors import InputError
 from ..core.files import write_tensors
 from ..core.plain import JsonValue
+from ..models.class_names import CLASS_NAMES
 from ..reference.head import Head
 from ..reference.unit_features import UNIT_FEATURES
 from .probe_data import ProbeData, Told
@@ -85,16 +86,26 @@ def train_probe(
 
 
 def save_probe(
-    head: Head, path: str | Path, *, model: str | None = None, more: Mapping[str, JsonValue] | None = None
+    head: Head,
+    path: str | Path,
+    *,
+    model: str | None = None,
+    class_names: Sequence[str] | None = None,
+    more: Mapping[str, JsonValue] | None = None,
 ) -> None:
     """Write a head as a file for ``?linear=`` of a model, or for ``head.safetensors`` of a feature folder.
 
-    A cosine head stays one. ``model`` is the one whose features it is for, where that is known; ``more`` is
-    what else the file shall say.
+    A cosine head stays one. ``model`` is the one whose features it is for, where that is known;
+    ``class_names`` are those of its classes, in the order of its rows; ``more`` is what else the file shall
+    say.
     """
+    if class_names is not None and len(class_names) != head.classes:
+        raise InputError(f"{len(class_names)} class names for a head of {head.classes} classes")
     said: dict[str, JsonValue] = {"format": FORMAT, **(more or {})}
     if model is not None:
         said["model"] = model
     if head.unit_features:
         said[UNIT_FEATURES] = True
+    if class_names is not None:
+        said[CLASS_NAMES] = list(class_names)
     write_tensors(Path(path), {"weight": head.weight, "bias": head.bias}, said)

@@ -1,13 +1,14 @@
-"""A column of a batch, as engines give them, as what a guard takes: features, pictures, or a batch of images.
+"""A column of a batch, as engines give them, as what a guard takes: features, pictures, texts, or images.
 
 Engines hand over one array where all rows have one shape, and an array of objects, a list or a pandas Series
-where they have not: rows of numbers, arrays of pixels, or encoded pictures as bytes. A row may be missing.
+where they have not: rows of numbers, arrays of pixels, encoded pictures as bytes, or texts. A row may be
+missing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,6 +21,7 @@ from torch import Tensor
 from ..core.arrays import Array, as_float, as_tensor, require_floats, require_unmasked
 from ..core.errors import InputError, UnreadableImageError
 from ..data.sample import as_picture, decode_image, from_array
+from ..data.texts import require_text
 
 Column: TypeAlias = Array | Tensor | Sequence[object]
 _BYTES = (bytes, bytearray, memoryview)
@@ -27,14 +29,14 @@ _FLOATS = (torch.float16, torch.float32, torch.float64)
 
 
 class Rows(NamedTuple):
-    """The content of the rows that are ``good`` (N,): features (n, D), images (n, 3, H, W), or pictures."""
+    """What the rows hold that are ``good`` (N,): features (n, D), images (n, 3, H, W), pictures or texts."""
 
-    content: Array | list[Image.Image]
+    content: Array | list[Image.Image] | list[str]
     good: npt.NDArray[np.bool_]
 
 
 def rows_of(values: Column, column: str, *, bad_is_error: bool) -> Rows:
-    """What a column holds. Rows that are missing, and pictures that cannot be read, are not good."""
+    """What a column holds. Rows that are missing or empty, and pictures that cannot be read, are not good."""
     opened = _opened(values, column)
     if len(opened) == 0:
         return Rows([], np.zeros(0, np.bool_))
@@ -49,17 +51,31 @@ def rows_of(values: Column, column: str, *, bad_is_error: bool) -> Rows:
         return Rows([], good)
     if kind == "numbers":
         return Rows(_features(listed, column), good)
-    pictures: list[Image.Image] = []
-    for place, row in enumerate(listed):
+    if kind == "text":
+        return _each(listed, good, _text, column, bad_is_error=bad_is_error)
+    return _each(listed, good, _picture, column, bad_is_error=bad_is_error)
+
+
+def _each(
+    rows: Sequence[object],
+    good: npt.NDArray[np.bool_],
+    read: Callable[[object, str], Any],
+    column: str,
+    *,
+    bad_is_error: bool,
+) -> Rows:
+    """Rows that are read one by one; those that cannot be are an error, or not good."""
+    content = []
+    for place, row in enumerate(rows):
         if row is None:
             continue
         try:
-            pictures.append(_picture(row, _called(column, place)))
+            content.append(read(row, _called(column, place)))
         except UnreadableImageError:
             if bad_is_error:
                 raise
             good[place] = False
-    return Rows(pictures, good)
+    return Rows(content, good)
 
 
 def _opened(values: Any, column: str) -> Array | list[object]:
@@ -69,6 +85,8 @@ def _opened(values: Any, column: str) -> Array | list[object]:
     if not isinstance(values, np.ndarray) and hasattr(values, "to_numpy"):
         values = values.to_numpy()
     if isinstance(values, np.ndarray):
+        if values.dtype.kind == "U" and values.ndim == 1:
+            return [str(text) for text in values]
         if values.ndim == 0 or values.dtype.kind in "SUV":
             raise InputError(
                 f"column {column!r} is an array of dtype {values.dtype}, expected numbers, or objects: NumPy "
@@ -116,9 +134,17 @@ def _missing(row: object) -> bool:
 
 
 def _kind(row: object) -> str:
+    if isinstance(row, str):
+        return "text"
     if isinstance(row, (*_BYTES, Image.Image)):
         return "picture"
     return "picture" if isinstance(row, np.ndarray) and row.ndim > 1 else "numbers"
+
+
+def _text(row: object, name: str) -> str:
+    if not isinstance(row, str):
+        raise InputError(f"{name} is a {type(row).__name__}, expected a text (str) as in rows before it")
+    return require_text(row, name)
 
 
 def _picture(row: object, name: str) -> Image.Image:

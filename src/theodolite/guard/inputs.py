@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from PIL.Image import Image
 from torch import Tensor, nn
 
@@ -24,7 +25,7 @@ def prepared(loaded: LoadedModel | None, samples: Sequence[object], *, turn: boo
     if loaded is None:
         raise InputError("the guard cannot prepare pictures yet: attach(load_model(spec)) first")
     if not samples:
-        raise InputError("inputs is an empty list: pass at least one picture")
+        raise InputError("inputs is an empty list: pass at least one sample")
     if loaded.takes == PICTURES:
         return loaded.together([loaded.preprocess(picture) for picture in _pictures(samples, turn=turn)])
     ready = [_sample(loaded, sample, f"inputs[{index}]") for index, sample in enumerate(samples)]
@@ -75,7 +76,7 @@ def images_for(model: nn.Module | None, images: Inputs, width: int) -> tuple[nn.
     if isinstance(images, Tensor) and images.ndim == 3:
         raise InputError(
             f"inputs have shape {tuple(images.shape)}, expected a batch (N, channels, height, width): "
-            f"one image is inputs[None]"
+            f"one image is inputs[None]. A model that takes tensors of this shape gets them as (inputs,)"
         )
     if model is None:
         what = "images" if isinstance(images, Tensor) else "them"
@@ -85,3 +86,24 @@ def images_for(model: nn.Module | None, images: Inputs, width: int) -> tuple[nn.
         )
     home = next(model.parameters(), None)
     return model, images if home is None else moved(images, home)
+
+
+def require_samples(loaded: LoadedModel | None, inputs: object) -> None:
+    """Refuse a single text, or an array of texts, with what to pass instead."""
+    expected = f"expected a list of {PICTURES if loaded is None else loaded.takes}, or features"
+    if isinstance(inputs, str | bytes):
+        raise InputError(
+            f"inputs are a {type(inputs).__name__}, {expected}: [text] for one text, score_paths([path]) for "
+            f"what lies at a path"
+        )
+    if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "USO":
+        raise InputError(f"inputs are an array of dtype {inputs.dtype}, {expected}: inputs.tolist()")
+
+
+def refused_by_model(loaded: LoadedModel | None, inputs: Inputs, error: Exception) -> InputError:
+    """What to say of a batch that a model does not take."""
+    takes = "" if loaded is None else f" ({loaded.spec} takes {loaded.takes})"
+    return InputError(
+        f"inputs are {described(inputs)}, which the model does not take{takes}: {type(error).__name__}: "
+        f"{error}"
+    )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..core.arrays import ArrayLike, as_float, as_tensor, like
 from ..core.batches import Inputs, is_batch, moved
-from ..core.errors import InputError
+from ..core.errors import InputError, TheodoliteError
 from ..core.graphs import exporting, recording
 from ..detectors import Detector
 from ..features.asking import inputs_of
@@ -34,7 +34,7 @@ from .in_memory import (
     require_own_head,
     require_same_head,
 )
-from .inputs import images_for, prepared
+from .inputs import images_for, prepared, refused_by_model, require_samples
 from .judge import Judge
 from .origin import Origin
 from .provenance import Provenance, load_trusted, require_model
@@ -230,7 +230,12 @@ class ModelJudge(Judge):
         model, images = images_for(self.model, values, self.width)
         capture = self._own_capture(model)
         first = capture is not self._capture
-        features, logits = capture(images, finite=finite)
+        try:
+            features, logits = capture(images, finite=finite)
+        except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+            if isinstance(error, TheodoliteError | torch.OutOfMemoryError):
+                raise
+            raise refused_by_model(self.loaded, images, error) from error
         if capture.headless:
             self._capture = capture
             return features, None
@@ -244,6 +249,7 @@ class ModelJudge(Judge):
 
     def _batch_of(self, inputs: Any) -> Inputs:
         """Inputs as a tensor, or as whatever else the model takes; samples are prepared."""
+        require_samples(self.loaded, inputs)
         if isinstance(inputs, list | tuple) and not is_batch(inputs):
             turn = self.provenance is not None and self.provenance.turns
             return prepared(self.loaded, inputs, turn=turn)

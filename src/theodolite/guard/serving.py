@@ -20,10 +20,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image
 
 from ..core.arrays import Array, ArrayLike
-from ..core.errors import InputError
+from ..core.errors import InputError, UnreadableImageError
+from ..data.sample import TEXTS
 from ..features.device import choose_device
 from .columns import Column, Rows, rows_of
 from .guard import Guard
@@ -58,11 +58,12 @@ class BatchGuard:
     no more than the numbers of a model with it: what happens to one changes nothing for the other. ``column``
     holds features (N, D), or a row of numbers each; or pictures: encoded (the bytes of PNG or JPEG files), as
     uint8 arrays (height, width, channels), or PIL images; or a batch (N, 3, H, W) of floats as the model
-    takes them. What is added is called `ADDED`, after a ``prefix``. ``model`` and ``weights`` are as in
-    `Guard.load`; pictures go through the model ``batch_size`` at a time. ``device`` is where it is moved to.
+    takes them; or, for a model of texts, strings. What is added is called `ADDED`, after a ``prefix``.
+    ``model`` and ``weights`` are as in `Guard.load`; samples go through the model ``batch_size`` at a time.
+    ``device`` is where it is moved to.
 
-    A row that is missing, holds NaN or infinity, or is a picture that cannot be read is flagged and
-    unscorable; with ``unscorable="raise"`` it is an error.
+    A row that is missing, holds NaN or infinity, or is a picture that cannot be read or an empty text is
+    flagged and unscorable; with ``unscorable="raise"`` it is an error.
 
     >>> means, labels, rng = 4 * np.eye(3, 8), np.arange(300) % 3, np.random.default_rng(0)
     >>> train, val = (means[labels] + rng.normal(size=(300, 8)) for _ in range(2))
@@ -146,11 +147,29 @@ class BatchGuard:
         if isinstance(rows.content, np.ndarray) and rows.content.ndim == 2:
             return [(places, self._verdicts(rows.content))]
         self._with_model(pictures=isinstance(rows.content, list))
+        if isinstance(rows.content, list) and isinstance(rows.content[0], str):
+            places, rows = self._readable(places, rows)
         steps = range(0, len(places), self.batch_size)
         parts = ((places[start : start + self.batch_size], start) for start in steps)
         return [(part, self._verdicts(rows.content[start : start + len(part)])) for part, start in parts]
 
-    def _verdicts(self, inputs: ArrayLike | Sequence[Image.Image]) -> Verdicts:
+    def _readable(self, places: npt.NDArray[np.int64], rows: Rows) -> tuple[npt.NDArray[np.int64], Rows]:
+        """The texts of which the model's preprocessing leaves something, and their places."""
+        loaded = self.guard.loaded
+        assert loaded is not None
+        loaded.require_content(TEXTS, f"column {self.column!r}")
+        kept: list[tuple[int, str]] = []
+        for place, text in zip(places.tolist(), rows.content, strict=True):
+            try:
+                loaded.preprocess(text)
+            except UnreadableImageError as error:
+                if self.unscorable == RAISE:
+                    raise InputError(f"row {place} of column {self.column!r}: {error}") from error
+                continue
+            kept.append((place, str(text)))
+        return np.array([place for place, _ in kept], np.int64), Rows([text for _, text in kept], rows.good)
+
+    def _verdicts(self, inputs: ArrayLike | Sequence[object]) -> Verdicts:
         rate, policy = self.false_alarm_rate, self.unscorable
         return self.guard.verdicts(inputs, false_alarm_rate=rate, unscorable=policy)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
@@ -13,10 +14,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..core.errors import ModelError, TheodoliteWarning
+from ..core.errors import FormatError, ModelError, TheodoliteWarning
 from ..core.files import header_of
 from ..reference.head import Head
 from ..reference.unit_features import UNIT_FEATURES, takes_unit_features
+from .class_names import CLASS_NAMES
 from .misread import not_a_file, quantised, unreadable
 
 StateDict = dict[str, Tensor]
@@ -25,6 +27,8 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "module")
 _MAX_NAMED = 4
 # Not in old checkpoints, and without a meaning for a model that only looks.
 _COUNTER = "num_batches_tracked"
+# Where a file of ours says what it holds.
+_DESCRIBED = "theodolite"
 
 
 def read_state_dict(path: str | Path) -> StateDict:
@@ -140,6 +144,20 @@ def probe_head(path: Path, model: str | None = None) -> Head:
             stacklevel=2,
         )
     return Head(weights["weight"], weights["bias"], unit_features=unit_features)
+
+
+def probe_names(path: Path) -> tuple[str, ...] | None:
+    """The names of the classes of a head in a file, in the order of its rows; None where it has none."""
+    if path.suffix != ".safetensors":
+        return None
+    with safe_open(path, framework="pt") as file:
+        said = (file.metadata() or {}).get(_DESCRIBED)
+    try:
+        described = {} if said is None else json.loads(said)
+    except ValueError as error:
+        raise FormatError(f"{path} is damaged: its description cannot be read") from error
+    names = described.get(CLASS_NAMES) if isinstance(described, dict) else None
+    return tuple(map(str, names)) if isinstance(names, list) else None
 
 
 def linear_weights(path: Path) -> StateDict:

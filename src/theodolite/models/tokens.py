@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..core.batches import Inputs
-from ..core.errors import InputError, UnreadableTextError
+from ..core.errors import InputError, ModelError, UnreadableTextError
 
 LONGEST, MAX = "longest", "max"
 _LETTERS = 16
@@ -43,9 +43,13 @@ class Tokenizing:
             raise InputError(f"a {type(text).__name__} was given, expected a text (str)")
         if not text.strip():
             raise UnreadableTextError.of("the text", "it is empty")
+        if not _is_unicode(text):
+            raise UnreadableTextError.of("the text", "it holds half of a surrogate pair")
         bounded = {} if self.limit is None else {"truncation": True, "max_length": self.limit}
         found = self.tokenizer(text, return_attention_mask=True, verbose=False, **bounded)
         tokens = Tokens({name: torch.tensor(values) for name, values in found.items()})
+        if len(tokens[_MASK]) <= _special(self.tokenizer):  # of zero-width characters, for one
+            raise UnreadableTextError.of("the text", "the tokenizer leaves nothing of it")
         tokens.cut = self._was_cut(text, found)
         return tokens
 
@@ -105,6 +109,34 @@ def token_limit(tokenizer: Any, positions: int | None, asked: int | None, spec: 
         )
     limit = most if asked is None else asked
     return None if limit >= _NO_LIMIT else limit
+
+
+def require_vocabulary(tokenizer: Any, rows: int | None, spec: str) -> None:
+    """Refuse a tokenizer that is not the model's: without words, or with more than the model's ``rows``.
+
+    Where a checkpoint comes without its tokenizer, transformers makes one of special tokens alone, and every
+    word of every text is unknown to it.
+    """
+    words, special = len(tokenizer), len(set(tokenizer.all_special_ids))
+    if words <= special:
+        raise ModelError(
+            f"{spec}: its tokenizer knows no word but {special} special tokens, so that all texts would look "
+            f"alike: the files of the tokenizer are missing beside the weights. Remedy: save it there, "
+            f"tokenizer.save_pretrained(…)"
+        )
+    if rows is not None and words > rows:
+        raise ModelError(
+            f"{spec}: its tokenizer has {words:,} tokens, but the model has embeddings for {rows:,}: they do "
+            f"not belong together"
+        )
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _special(tokenizer: Any) -> int:

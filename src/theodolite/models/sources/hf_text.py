@@ -9,6 +9,7 @@ Texts are cut off at the tokenizer's limit, or at ``max_length``, and said to be
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -19,19 +20,21 @@ import torch
 from torch import Tensor, nn
 
 from ...core.compat import import_torchvision
-from ...core.errors import InputError, MissingExtraError, ModelError
+from ...core.errors import InputError, MissingExtraError, ModelError, TheodoliteWarning
 from ...data.sample import TEXTS
-from ..checkpoint import probe_head
+from ..checkpoint import probe_head, probe_names
 from ..class_names import read_names
 from ..hub_cache import in_hub_cache
 from ..registry import LoadedModel, Request, source
-from ..tokens import LONGEST, MAX, Tokenizing, token_limit
+from ..tokens import LONGEST, MAX, Tokenizing, require_vocabulary, token_limit
 
 MEAN, CLS = "mean", "cls"
 _OPTIONS = ("classes", "linear", "max_length", "padding", "pooling", "revision")
 # A first look at a model shows it as long a text as it takes, up to so many tokens.
 _LONG = 2048
 _CONFIG = "config.json"
+# Classes that a message names.
+_NAMED = 4
 
 
 class PooledEncoder(nn.Module):
@@ -83,6 +86,8 @@ def load(request: Request) -> LoadedModel:
             _require_whole(request, sorted(report["missing_keys"]), pooling)
         else:
             model = kind.from_config(config)
+    require_vocabulary(tokenizer, _embeddings(model), request.spec)
+    _warn_several_labels(request, config, pooling)
     request.fill(model)
     model = (model if pooling is None else _pooled(request, model, pooling)).float()
     positions = getattr(config, "max_position_embeddings", None)
@@ -177,6 +182,25 @@ def _pooled(request: Request, encoder: Any, pooling: str) -> PooledEncoder:
     return PooledEncoder(encoder, pooling, probe)
 
 
+def _embeddings(model: Any) -> int | None:
+    """Tokens that a model has embeddings for, where it says so."""
+    with suppress(NotImplementedError, AttributeError):
+        return getattr(model.get_input_embeddings(), "num_embeddings", None)
+    return None
+
+
+def _warn_several_labels(request: Request, config: Any, pooling: str | None) -> None:
+    """A text of such a model may be of several classes, or of none: its logits are no softmax's."""
+    if pooling is None and getattr(config, "problem_type", None) == "multi_label_classification":
+        warnings.warn(
+            f"{request.spec} was trained to give a text several labels at once. A guard takes it for a "
+            f"classifier of one: its class is that of the highest logit, and scores of probabilities (msp) "
+            f"are not the model's",
+            TheodoliteWarning,
+            stacklevel=2,
+        )
+
+
 def _require_padding(request: Request, tokens: Tokenizing) -> None:
     """Texts of one batch are filled up, which some tokenizers do not say with what."""
     if tokens.tokenizer.pad_token_id is None:
@@ -191,4 +215,12 @@ def _require_padding(request: Request, tokens: Tokenizing) -> None:
 def _class_names(request: Request, config: Any, pooling: str | None) -> tuple[str, ...] | None:
     if pooling is None:
         return tuple(str(config.id2label[index]) for index in range(config.num_labels))
-    return read_names(request.options["classes"]) if "classes" in request.options else None
+    given = read_names(request.options["classes"]) if "classes" in request.options else None
+    own = probe_names(Path(request.options["linear"])) if "linear" in request.options else None
+    if given is not None and own is not None and given != own:
+        raise InputError(
+            f"{request.spec}: the classes given ({', '.join(given[:_NAMED])} …) are not those that the probe "
+            f"was trained on ({', '.join(own[:_NAMED])} …), or in another order. Leave classes= out: it "
+            f"knows its own"
+        )
+    return given or own
