@@ -75,6 +75,15 @@ def test_its_weights_go_on_to_features_guards_and_tables(
     assert (tmp_path / "out" / "results.json").is_file()
 
 
+def test_classes_without_a_picture_are_told(tmp_path: Path) -> None:
+    """Labels that begin at 1, and a network that does not fit: nothing is trained."""
+    np.savez(tmp_path / "train.npz", images=np.zeros((6, SIDE, SIDE), np.uint8), labels=np.arange(6) % 3 + 1)
+    outcome = train(tmp_path, tmp_path / "run")
+    assert outcome.code == 2
+    assert "1 of 4 classes have no picture to learn from: [0]" in " ".join(outcome.err.split())
+    assert "the model has 3 classes, but the data has 4" in " ".join(outcome.err.split())
+
+
 def test_pictures_to_test_on_are_looked_at_before_the_training(data: Path, tmp_path: Path) -> None:
     images = np.zeros((4, SIDE, SIDE), np.uint8)
     np.savez(tmp_path / "bare.npz", images=images)

@@ -119,6 +119,9 @@ def test_a_probe_of_another_models_features_is_told(
     )
     with pytest.warns(TheodoliteWarning, match=rf"of openclip:b, and is put on those of openclip:{folder}"):
         load_model(f"openclip:{folder}", linear=probe)
+    save_probe(Head.cosine(torch.eye(16)[:5]), probe, more={"templates": ["a {}"]})
+    with pytest.raises(ModelError, match=r"holds embedded words .*, no head"):
+        load_model(f"openclip:{folder}", linear=probe)
     save_probe(Head(torch.eye(16)[:5]), probe, model=f"openclip:{folder}")
     monkeypatch.chdir(folder.parent)
     load_model(f"openclip:{folder.name}", linear=probe)  # the same folder; a warning would be an error

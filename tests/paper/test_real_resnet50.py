@@ -69,11 +69,12 @@ def test_what_the_page_says_is_what_the_tables_hold(page: str) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     section = text[text.index("## A real ResNet-50") :].partition("\n## ")[0]
     result = committed(FOLDER).result
-    for label, printed in re.findall(
-        r"^\| ([A-Z][\w+ -]*?)(?: \(ours\))? \| \**([\d.]+)\** \|", section, re.M
-    ):
-        if label in result.detectors:
-            assert float(printed) == round(fpr95(result, label), 2), label
+    row = r"^\| (\w[\w+ -]*?)(?: \(ours\))? \| \**([\d.]+)\** \|"
+    rows = dict(re.findall(row, section, re.M))
+    assert len(rows) == 16
+    assert set(rows) <= set(result.detectors)
+    for label, printed in rows.items():
+        assert float(printed) == round(fpr95(result, label), 2), label
     order = sorted(result.detectors, key=lambda label: fpr95(result, label))
     assert order[:2] == ["Relative Energy", "ViM"]
     assert {label for label in order if fpr95(result, label) < fpr95(result, "ORA")} == {

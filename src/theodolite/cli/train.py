@@ -79,7 +79,7 @@ def train(
     from ..data.sampling import sample_of
     from ..features.device import choose_device
     from ..training import TrainingSettings, Watching, accuracy_on, train_classifier
-    from ..training.pictures import require_to_test_on
+    from ..training.pictures import require_to_test_on, warn_of_empty_classes
 
     console = screen()
     settings = TrainingSettings(
@@ -104,6 +104,7 @@ def train(
     chosen = choose_device(device)
     source = sample_of(open_source(data, kind=kind), limit)
     held_out = None if test is None else open_source(test, kind=kind)
+    warn_of_empty_classes(source)
     if held_out is not None:
         require_to_test_on(held_out, source)
     with ExitStack() as bars:

@@ -134,7 +134,12 @@ def probe_head(path: Path, model: str | None = None) -> Head:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
     unit_features = takes_unit_features(read_state_dict(path), metadata, path)
-    made_for = header_of(path).get("model")
+    said = header_of(path)
+    if "templates" in said:
+        raise ModelError(
+            f"{path} holds embedded words (`theodolite embed`), no head: its rows are no classes"
+        )
+    made_for = said.get("model")
     if model is not None and isinstance(made_for, str) and made_for != model:
         warnings.warn(
             f"{path} was trained on features of {made_for}, and is put on those of {model}: unless both are "

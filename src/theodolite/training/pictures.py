@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.errors import InputError
+from ..core.errors import InputError, TrainingWarning
 from ..data import ImageSource, as_picture
 from ..data.orientation import upright
 from ..data.sample import labels_of
@@ -90,6 +91,20 @@ def classes_of(labels: Tensor, names: tuple[str, ...] | None) -> int:
             f"all {len(labels):,} pictures have one label: a classifier tells at least two apart"
         )
     return int(labels.max()) + 1 if names is None else len(names)
+
+
+def warn_of_empty_classes(source: ImageSource) -> None:
+    """Classes without a picture: a network has an answer for each, and learns nothing of these."""
+    labels = labels_in(source)
+    counts = torch.bincount(labels, minlength=classes_of(labels, source.class_names))
+    empty = (counts == 0).nonzero().flatten().tolist()
+    if empty:
+        warnings.warn(
+            f"{len(empty)} of {len(counts)} classes have no picture to learn from: {empty[:8]}. Labels "
+            f"number the classes from 0; a class that is never shown is one that the network cannot know",
+            TrainingWarning,
+            stacklevel=2,
+        )
 
 
 def require_to_test_on(held_out: ImageSource, source: ImageSource) -> None:
