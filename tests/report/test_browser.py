@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from sample_report import SUBJECT, make_result
+from sample_report import SUBJECT, make_result, make_scores
 from theodolite.benchmarks.joining import join
 from theodolite.benchmarks.measure import result_of_scores
 from theodolite.benchmarks.result import RunResult
@@ -134,7 +134,31 @@ def test_headers_sort(page: Chrome) -> None:
     sorts = run(
         page, "return [...document.querySelectorAll('#table-fpr95 th[aria-sort]')].map(h => h.ariaSort)"
     )
-    assert sorts == ["ascending"]
+    assert sorts == ["ascending", "none", "none", "none"]
+
+
+def test_headings_show_that_they_sort_and_obey_the_keyboard(page: Chrome) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    def signs() -> list[str]:
+        script = (
+            "return [...document.querySelectorAll('#table-fpr95 .order')]"
+            ".map(sign => getComputedStyle(sign, '::before').content)"
+        )
+        return [str(sign).strip('"') for sign in run(page, script)]
+
+    assert signs() == ["↕"] * 4
+    heads = page.find_elements("css selector", "#table-fpr95 thead button")
+    heads[2].send_keys(Keys.ENTER)
+    values = [float(value) for value in column(page, 2)]
+    assert values == sorted(values)
+    assert signs() == ["↕", "↕", "↑", "↕"]
+
+
+def test_the_histogram_says_what_its_axes_are(page: Chrome) -> None:
+    choose(page, "coarse", "noise")
+    labels = run(page, "return [...document.querySelectorAll('#histogram .label')].map(t => t.textContent)")
+    assert labels == ["coarse score: higher is more in-distribution", "share of samples"]
 
 
 def test_tabs_show_one_metric_at_a_time(page: Chrome) -> None:
@@ -275,11 +299,44 @@ def test_both_colour_schemes_are_readable(page: Chrome, scheme: str) -> None:
     assert (sum(colour("body", "backgroundColor")) < 150) == (scheme == "light")
 
 
-def test_a_phone_scrolls_in_one_direction_only(page: Chrome) -> None:
+def test_a_phone_shows_averages_and_folds_the_rest(
+    page: Chrome, started: tuple[Chrome, str], tmp_path: Path
+) -> None:
+    """In one direction only: the average in sight, a cue where a table goes on, no hole between the tiles."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
     size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
+        page.get(started[1])
         assert run(page, "return document.documentElement.scrollWidth") <= 390
+        (average,) = [
+            head
+            for head in page.find_elements("css selector", "#table-fpr95 thead th")
+            if head.text.startswith("average")
+        ]
+        assert average.rect["x"] + average.rect["width"] <= 390
+        tiles = [tile.rect for tile in page.find_elements("css selector", ".figures > div")]
+        for top in {tile["y"] for tile in tiles}:
+            row = [tile for tile in tiles if tile["y"] == top]
+            assert sum(tile["width"] for tile in row) > 0.95 * 358, "every row of tiles is full"
+        closed = run(page, "return [...document.querySelectorAll('details.fold')].map(fold => fold.open)")
+        assert closed
+        assert not any(closed)
+        many = {f"score {place}": sets for place in range(20) for sets in [{**make_scores()["ORA"]}]}
+        wide = {
+            label: {**sets, **{f"set {k}": sets["blur"] for k in range(6)}} for label, sets in many.items()
+        }
+        (path,) = write_pages(result_of_scores(wide, title="many"), tmp_path)
+        page.get(path.as_uri())
+        rows = page.find_elements("css selector", "#table-fpr95 tbody tr")
+        assert [row.is_displayed() for row in rows] == [True] * 12 + [False] * 8
+        page.find_element("css selector", "#table-fpr95 .unfold").click()
+        assert all(row.is_displayed() for row in rows)
+        more = "return document.querySelector('#table-fpr95 .scroll').classList.contains('more')"
+        assert run(page, more)
+        run(page, "document.querySelector('#table-fpr95 .scroll').scrollLeft = 9999")
+        WebDriverWait(page, 5).until(lambda _: not run(page, more))
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -304,8 +361,8 @@ def test_the_page_of_several_models_sorts_each_table_by_itself(
         return [row.find_elements("css selector", "th, td")[place].text.split()[0] for row in rows]
 
     heads = page.find_elements("css selector", "#table-models-fpr95 thead button")
-    assert [head.text for head in heads] == ["detector", "one", "two", "average of 2 models", "rank"]
-    for place in (2, 3, 4):
+    assert [head.text for head in heads] == ["detector", "average of 2 models", "rank", "one", "two"]
+    for place in (1, 2, 4):
         heads[place].click()
         values = shown(place)
         assert values[-1] == "–"
