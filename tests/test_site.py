@@ -118,6 +118,7 @@ def test_every_score_has_a_page_that_says_all(pages: dict[str, str]) -> None:
         assert page.startswith(f"# {record.title}\n")
         for part in ("```text\n", "**Where it fails:**", "**Cost for N rows", "## What it needs", "## Paper"):
             assert part in page, f"{record.name} lacks {part}"
+        assert f"[`{record.name}`]({page_of(record.name)})" in pages["scores.md"]
     assert len(all_records()) == len({page_of(record.name) for record in all_records()})
 
 

@@ -9,7 +9,10 @@ if (location.protocol === "file:") {
       this.frame.hidden = true
       document.documentElement.append(this.frame)
       const inside = this.frame.contentWindow
-      inside.postMessage = data => setTimeout(() => this.onmessage?.({ data }))
+      inside.postMessage = told => {
+        const data = structuredClone(told) // as a worker's messages are: what it does to its own is its affair
+        setTimeout(() => this.onmessage?.({ data }))
+      }
       const script = inside.document.createElement("script")
       this.ready = new Promise(resolve => { script.onload = resolve })
       script.onerror = event => this.onerror?.(event)
@@ -17,11 +20,12 @@ if (location.protocol === "file:") {
       inside.document.documentElement.append(script)
     }
 
-    postMessage(data) {
-      this.ready.then(() => {
+    postMessage(told) {
+      const data = structuredClone(told)
+      this.ready.then(() => setTimeout(() => {
         const inside = this.frame.contentWindow
         inside?.dispatchEvent(new inside.MessageEvent("message", { data }))
-      })
+      }))
     }
 
     terminate() {

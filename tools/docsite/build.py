@@ -15,7 +15,7 @@ from .api_pages import api_entries, api_pages
 from .example_pages import example_entries, example_pages
 from .pages import filled, gather, write
 from .result_pages import committed, reproduction_tables, result_entries, results_index
-from .score_pages import papers_table, score_entries, score_pages
+from .score_pages import papers_table, score_entries, score_pages, with_links
 from .settings import Entry, configuration, navigation
 
 REPOSITORY = Path(__file__).parents[2]
@@ -37,6 +37,7 @@ def all_pages(repository: Path = REPOSITORY) -> tuple[dict[str, str], list[Entry
     tables = committed(pages)
     examples = example_pages(repository / "examples")
     pages |= {**score_pages(results), **api_pages(), **examples, "results/index.md": results_index(tables)}
+    pages["scores.md"] = with_links(pages["scores.md"])
     pages["reproduction.md"] = filled(pages["reproduction.md"], reproduction_tables(results))
     pages["bibliography.md"] = filled(pages["bibliography.md"], papers_table())
     nav = navigation(score_entries(), result_entries(tables), example_entries(examples), api_entries())

@@ -47,6 +47,19 @@ def score_pages(results: Path) -> dict[str, str]:
     return {page_of(record.name): score_page(record, places.get(record.name, [])) for record in all_records()}
 
 
+def with_links(page: str) -> str:
+    """A page whose tables begin with names of scores, each a link to its own page."""
+    known = {record.name for record in all_records()}
+
+    def link(match: re.Match[str]) -> str:
+        return f"[{match[0]}]({page_of(match[1])})" if match[1] in known else match[0]
+
+    def row(match: re.Match[str]) -> str:
+        return re.sub(r"`([^`]+)`", link, match[0])
+
+    return re.sub(r"^\| `[^|]+\|", row, page, flags=re.MULTILINE)
+
+
 def score_entries() -> list[Entry]:
     """The pages in the navigation, a heading a family."""
     members: dict[str, list[Entry]] = {family: [] for family in FAMILIES}

@@ -81,7 +81,6 @@ def configuration(nav: Sequence[Entry]) -> dict[str, object]:
             "features": [
                 "content.code.copy",
                 "navigation.footer",
-                "navigation.indexes",
                 "navigation.tabs",
                 "navigation.top",
                 "search.highlight",
