@@ -7,7 +7,7 @@ PEERS := $(VENV)/.peers
 SPARK := $(VENV)/.spark
 MINIMUM := .venv-minimum
 
-.PHONY: demo docs test test-long fuzz test-peers test-spark test-minimum bench clean
+.PHONY: demo docs test test-long fuzz test-peers test-spark test-minimum bench notebooks clean
 
 demo: $(INSTALLED)
 	$(BIN)/theodolite demo
@@ -50,6 +50,10 @@ test-minimum: $(MINIMUM)/.installed
 # The table of docs/performance.md; ONLY="ora fit" runs some of the scripts and leaves the page alone.
 bench: $(PEERS)
 	$(BIN)/python speed/suite.py $(ONLY)
+
+# The notebooks of docs/notebooks, run anew; what they give is kept in them.
+notebooks: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
