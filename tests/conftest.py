@@ -6,6 +6,7 @@ A missing download is an error at once, not after retries.
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,16 @@ def data_root() -> Path:
     if not root:
         pytest.skip("THEODOLITE_DATA is not set: the real data is not on this machine")
     return Path(root)
+
+
+@pytest.fixture(scope="module")
+def few_waves() -> Iterator[None]:
+    """CoRP maps to 64 numbers where it is one of all scores: with 2,048 a fit takes as long as the others."""
+    from theodolite.detectors import CoRP
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(inspect.unwrap(CoRP.__init__).__kwdefaults__, "components", 64)
+        yield
 
 
 @pytest.fixture(scope="session")

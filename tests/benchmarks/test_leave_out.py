@@ -24,6 +24,8 @@ from theodolite.detectors import list_detectors
 from theodolite.detectors.spec import parse_specs
 from theodolite.evaluation import auroc, fpr_at_tpr
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 CLASSES = 6
 LEFT = (1, 4)
 

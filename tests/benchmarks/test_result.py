@@ -106,6 +106,7 @@ def counting(patch: pytest.MonkeyPatch, home: Any, name: str, counts: Counter[st
     patch.setattr(home, name, counted)
 
 
+@pytest.mark.usefixtures("few_waves")
 def test_each_detector_is_built_and_fitted_once_and_each_metric_computed_once(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

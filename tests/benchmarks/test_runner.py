@@ -106,6 +106,7 @@ def test_results_say_what_made_them(result: RunResult) -> None:
     assert seconds.shared > 0
 
 
+@pytest.mark.usefixtures("few_waves")
 def test_all_scores_of_the_registry_run_from_features(folder: Path) -> None:
     result = Scorer(from_folder(folder), parse_specs([])).run()
     assert len(result.values) + len(result.refused) == len(list_detectors())

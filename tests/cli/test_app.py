@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import theodolite
+from command_server import run as command
 from made_folders import make_folder
 from theodolite.demo.table import SHOWN
 from theodolite.detectors.spec import parse_specs
@@ -20,15 +20,15 @@ pytest.importorskip("mlxtend", reason="the demo extra is not installed: pip inst
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "theodolite", *arguments],
-        capture_output=True, text=True, cwd=cwd, env=environment, check=False,
-    )  # fmt: skip
+    done = command(*arguments, folder=cwd, env={"COLUMNS": "120", "NO_COLOR": "1"})
+    return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)
 
 
 def test_version() -> None:
-    assert run("--version").stdout == f"theodolite {theodolite.__version__}\n"
+    """Of an interpreter of its own."""
+    asked = [sys.executable, "-m", "theodolite", "--version"]
+    shown = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    assert shown == f"theodolite {theodolite.__version__}\n"
 
 
 def test_detectors_lists_every_score() -> None:

@@ -13,6 +13,8 @@ from synthetic import Problem, make_problem
 from theodolite.core.errors import InputError, NotFittedError
 from theodolite.evaluation.metrics import auroc
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 NAMES = th.list_detectors()
 every_detector = pytest.mark.parametrize("name", NAMES)
 # Here every direction counts and few classes are alike, which is unkind to scores that look away from some.

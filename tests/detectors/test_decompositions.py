@@ -25,6 +25,8 @@ from theodolite import (
 )
 from theodolite.detectors import Detector, MahaPlus, create, list_detectors
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 WIDTH, CLASSES = 12, 4
 
 

@@ -15,6 +15,8 @@ import space_oracles
 import theodolite as th
 from synthetic import Problem, make_problem
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 OPTIONS: dict[str, dict[str, object]] = {"nnguide": {"fraction": 1.0}, "corp": {"components": 256}}
 ORACLES: dict[str, Callable[[oracles.Scores, oracles.Vector], float]] = {
     "ora": oracles.Scores.ora,

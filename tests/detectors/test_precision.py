@@ -23,6 +23,8 @@ from theodolite.detectors import _precision
 from theodolite.features.manifest import Recipe
 from theodolite.features.writer import Rows, StoreWriter
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 WIDTH = 12
 
 

@@ -17,6 +17,8 @@ from theodolite.core.errors import InputError, NotFittedError
 from theodolite.detectors.shaping import SHAPINGS, parse_shaping
 from theodolite.reference.percentiles import ActivationHistogram
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 
 def ash_oracle(row: np.ndarray, percentile: float, kind: str) -> np.ndarray:
     kept = max(1, len(row) - round(len(row) * percentile / 100))

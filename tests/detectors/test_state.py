@@ -14,6 +14,8 @@ from synthetic import Problem, make_problem
 from theodolite.core.errors import InputError, NotFittedError
 from theodolite.reference.reference import Reference
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 every_detector = pytest.mark.parametrize("name", th.list_detectors())
 
 

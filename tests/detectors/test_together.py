@@ -19,6 +19,8 @@ from theodolite.core.errors import InputError, NotFittedError
 from theodolite.detectors import _base, mds
 from theodolite.detectors._together import Together
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 SPECS: tuple[tuple[str, dict[str, Any]], ...] = (
     *((name, {}) for name in th.list_detectors()),
     *((name, {"shaping": "react:80"}) for name in ("ora", "mds", "maha+", "energy", "vim", "knn")),

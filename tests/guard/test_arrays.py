@@ -19,6 +19,8 @@ from theodolite.detectors import detector_record
 from theodolite.features import ExtractionSettings, FeatureStore, save_probe
 from theodolite.guard import Provenance
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 HEADLESS = [
     name
     for name in list_detectors()

@@ -11,6 +11,7 @@ import pytest
 import theodolite as th
 
 pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
+pytestmark = pytest.mark.usefixtures("operators_once")
 
 PAGE = Path(__file__).parents[2] / "README.md"
 MARKED = re.compile(r"<!-- ten lines -->\n```python\n(.*?)```", re.DOTALL)

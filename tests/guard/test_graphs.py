@@ -19,7 +19,10 @@ from synthetic import Problem, make_problem
 from theodolite.core.errors import InputError
 from theodolite.guard import Guard, Verdicts
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
+    pytest.mark.usefixtures("few_waves"),
+]
 
 Graph = Callable[[Tensor], tuple[Tensor, ...]]
 
@@ -69,10 +72,13 @@ def traced(guard: Guard, rows: Tensor) -> Graph:
         return trace(guard, rows)
 
 
-def exported(guard: Guard, rows: Tensor, *, strict: bool = False) -> Graph:
+def program_of(guard: Guard, rows: Tensor, *, strict: bool = False) -> torch.export.ExportedProgram:
     sizes = ({0: torch.export.Dim("rows")},)
-    program = torch.export.export(guard, (rows,), dynamic_shapes=sizes, strict=strict)
-    graph: Graph = program.module()
+    return torch.export.export(guard, (rows,), dynamic_shapes=sizes, strict=strict)
+
+
+def exported(guard: Guard, rows: Tensor, *, strict: bool = False) -> Graph:
+    graph: Graph = program_of(guard, rows, strict=strict).module()
     return graph
 
 
@@ -118,14 +124,23 @@ def assert_flags(graph: Graph, guard: Guard, rows: Tensor) -> None:
     assert bool(torch.isnan(torch.as_tensor(said.score)[~whole]).all())
 
 
-def test_a_traced_guard(guard: Guard, problem: Problem) -> None:
-    assert_same(traced(guard, problem.test), guard, problem)
+def test_a_traced_guard(guard: Guard, problem: Problem, tmp_path: Path) -> None:
+    """As it was recorded, and from a file."""
+    graph = traced(guard, problem.test)
+    assert_same(graph, guard, problem)
+    torch.jit.save(graph, tmp_path / "guard.pt")
+    assert_same(torch.jit.load(tmp_path / "guard.pt"), guard, problem)  # type: ignore[no-untyped-call]
 
 
 def test_an_exported_guard(guard: Guard, problem: Problem) -> None:
-    assert_same(exported(guard, problem.test), guard, problem)
+    """As it was recorded, and from a file."""
+    program, stored = program_of(guard, problem.test), io.BytesIO()
+    assert_same(program.module(), guard, problem)
+    torch.export.save(program, stored)
+    assert_same(torch.export.load(stored).module(), guard, problem)
 
 
+@pytest.mark.parametrize("guard", ["relative-energy", "knn", "ora+react:80"], indirect=True)
 def test_a_compiled_guard(guard: Guard, problem: Problem) -> None:
     graph = compiled(guard)
     assert isinstance(graph(problem.test), Verdicts)
@@ -172,16 +187,6 @@ def test_other_precisions(dtype: torch.dtype, problem: Problem) -> None:
     for graph in (traced(guard, rows), exported(guard, rows)):
         for column, right in zip(graph(rows[:50]), guard.verdicts(rows[:50]), strict=True):
             assert torch.equal(column, torch.as_tensor(right))
-
-
-def test_graphs_in_files(guard: Guard, problem: Problem, tmp_path: Path) -> None:
-    torch.jit.save(traced(guard, problem.test), tmp_path / "guard.pt")
-    again = torch.jit.load(tmp_path / "guard.pt")  # type: ignore[no-untyped-call]
-    assert_same(again, guard, problem)
-    sizes = ({0: torch.export.Dim("rows")},)
-    stored = io.BytesIO()
-    torch.export.save(torch.export.export(guard, (problem.test,), dynamic_shapes=sizes), stored)
-    assert_same(torch.export.load(stored).module(), guard, problem)
 
 
 def test_a_rate_set_later_is_in_the_graph(problem: Problem) -> None:

@@ -126,6 +126,7 @@ def test_a_loader_and_a_state_dict(folder: Path) -> None:
         single.verdicts(capture(images)[0])
 
 
+@pytest.mark.usefixtures("operators_once")
 def test_the_graph_of_an_exported_guard_hears_the_layers(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="pip install 'theodolite[onnx]'")
     guard = layered_guard(folder, "mds")

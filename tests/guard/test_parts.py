@@ -22,6 +22,8 @@ from theodolite.features import ExtractionSettings, save_probe
 from theodolite.guard import FittedGuard, Guard
 from theodolite.guard.holdout import in_share
 
+pytestmark = pytest.mark.usefixtures("few_waves")
+
 MODEL = "python:small_models:Tiny?mean=0&size=8"
 ROWS = 1_200
 

@@ -36,7 +36,9 @@ from verdict_rows import assert_same_rows, files_of, judged, written
 # The real weights; small pictures take a fifth of the time.
 LITE = "lite:efficientnet-lite0?size=96"
 TINY = "python:small_models:Tiny?mean=0&size=8"
-DETECTORS = ("ora", "relative-energy", "mds", "knn", "nnguide", "ora+react:90")
+# Statistics in two looks and a bank; `make test-long` has the others.
+DETECTORS = ("knn", "ora+react:90")
+OTHERS = ("ora", "relative-energy", "mds", "nnguide")
 PICTURES, SHARD = 16, 4
 # The layout and the number of threads decide the last digits; Ray gives a model one core.
 HERE = Running(channels_last=False, batch_size=4)
@@ -128,8 +130,9 @@ def test_a_store_is_written_where_a_process_finds_no_room(ray: Any, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("ray")
+@pytest.mark.parametrize("detectors", [DETECTORS, pytest.param(OTHERS, marks=pytest.mark.long)])
 def test_statistics_guards_and_verdicts_are_the_same_also_if_a_worker_is_killed(
-    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    detectors: tuple[str, ...], data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = data_root / "imagenet-lite0"
     data, head = folder / "id_fit.safetensors", folder / "head.safetensors"
@@ -142,7 +145,7 @@ def test_statistics_guards_and_verdicts_are_the_same_also_if_a_worker_is_killed(
         return fit_parts(given, **others)
 
     monkeypatch.setattr(ray_fit, "fit_parts", noting)
-    for name in DETECTORS:
+    for name in detectors:
         died = tmp_path / f"{name} died"
         monkeypatch.setattr(ray_fit, "_part", dying_once(whole, died))
         there = fit_guard(folder, detector=name, settings=settings).guard

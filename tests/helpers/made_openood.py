@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 from PIL import Image
 
 from small_models import Tiny
+from theodolite.benchmarks import ProtocolSet, RunResult
+from theodolite.benchmarks.datasets import dataset
 
 CLASSES = 3
 WRONG = 5
@@ -52,3 +55,14 @@ def _labels(pixels: np.ndarray) -> list[int]:
     with torch.no_grad():
         found = Tiny()(torch.from_numpy(pixels).float()[:, None] / 255).argmax(dim=1).tolist()
     return [(label + (row % WRONG == 0)) % CLASSES for row, label in enumerate(found)]
+
+
+def count(part: ProtocolSet) -> int | None:
+    """The samples that a set of a protocol has."""
+    assert part.dataset is not None
+    return dataset(part.dataset).split(part.split).count
+
+
+def result_in(out: Path) -> RunResult:
+    """What a bench wrote there."""
+    return RunResult.from_json(json.loads((out / "results.json").read_text(encoding="utf-8")))

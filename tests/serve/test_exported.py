@@ -28,13 +28,26 @@ def guard() -> Guard:
     return net_guard()
 
 
-@pytest.mark.parametrize("inside", [False, True])
-def test_pictures_through_a_graph(guard: Guard, inside: bool, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def outside(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The graph of prepared images."""
+    return guard.export(tmp_path_factory.mktemp("outside") / "guard.onnx").path
+
+
+@pytest.fixture(scope="module")
+def inside(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The graph that prepares them."""
+    return guard.export(tmp_path_factory.mktemp("inside") / "guard.onnx", with_preprocessing=True).path
+
+
+@pytest.mark.parametrize(("graph", "tolerance"), [("outside", 1e-5), ("inside", 1e-2)])
+def test_pictures_through_a_graph(
+    guard: Guard, graph: str, tolerance: float, request: pytest.FixtureRequest
+) -> None:
     """Prepared before the graph, or in it; of several sizes at once."""
-    guard.export(tmp_path / "guard.onnx", with_preprocessing=inside)
     new = [*pictures(4, seed=1), *pictures(3, seed=2, side=40), Image.new("RGB", (90, 50), (255, 0, 0))]
     expected = guard.verdicts(new)
-    with live(Service(judging_of(tmp_path / "guard.onnx"))) as address:
+    with live(Service(judging_of(request.getfixturevalue(graph)))) as address:
         sent = [("pictures", (f"{place}.png", png(one))) for place, one in enumerate(new)]
         found = httpx.post(f"{address}/v1/score?explain=true", files=sent)
         rows = httpx.post(f"{address}/v1/score", content=npy(np.zeros((1, 24), np.float32)), headers=NPY)
@@ -44,20 +57,21 @@ def test_pictures_through_a_graph(guard: Guard, inside: bool, tmp_path: Path) ->
     assert [one["verdict"] == "OOD" for one in entries] == np.asarray(expected.is_ood).tolist()
     assert [one["predicted"] for one in entries] == np.asarray(expected.predicted).tolist()
     scores = np.asarray(expected.score)
-    np.testing.assert_allclose([one["score"] for one in entries], scores, rtol=1e-2 if inside else 1e-5)
+    np.testing.assert_allclose([one["score"] for one in entries], scores, rtol=tolerance)
     assert rows.status_code == 415
     assert list(described["requestBody"]["content"]) == ["multipart/form-data"]
 
 
 @pytest.mark.filterwarnings("error::theodolite.core.errors.TheodoliteWarning")
-def test_a_tilted_picture_is_judged_as_stored_and_says_so(guard: Guard, tmp_path: Path) -> None:
-    guard.export(tmp_path / "guard.onnx")
+def test_a_tilted_picture_is_judged_as_stored_and_says_so(
+    guard: Guard, outside: Path, tmp_path: Path
+) -> None:
     tilted = pictures(1, seed=3)[0]
     expected = float(np.asarray(guard.verdicts([tilted]).score)[0])
     exif = Image.Exif()
     exif[0x0112] = 6
     tilted.save(tmp_path / "tilted.png", exif=exif)
-    with live(Service(judging_of(tmp_path / "guard.onnx"))) as address:
+    with live(Service(judging_of(outside))) as address:
         sent = {"pictures": ("tilted.png", (tmp_path / "tilted.png").read_bytes())}
         (entry,) = httpx.post(f"{address}/v1/score", files=sent).json()["results"]
     assert "judged as stored" in entry["note"]
@@ -76,9 +90,8 @@ def test_features_through_a_graph(tmp_path: Path) -> None:
     assert form.status_code == 415
 
 
-def test_what_cannot_be_served_is_refused(guard: Guard, tmp_path: Path) -> None:
-    guard.export(tmp_path / "guard.onnx")
+def test_what_cannot_be_served_is_refused(outside: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has its model inside"):
-        judging_of(tmp_path / "guard.onnx", model="python:a:b")
+        judging_of(outside, model="python:a:b")
     with pytest.raises(InputError, match="PyTorch runs code"):
         judging_of(tmp_path / "guard.pt2")

@@ -140,8 +140,7 @@ def list_tables() -> list[str]:
 @cache
 def backbones() -> tuple[str, ...]:
     """The backbones that some table has a number for, sorted."""
-    cells = (cell for name in list_tables() for cell in load_table(name).cells())
-    return tuple(sorted({cell.backbone for cell in cells if cell.backbone not in (None, AVERAGE)}))
+    return tuple(sorted({cell.backbone for cell in _every_cell() if cell.backbone not in (None, AVERAGE)}))
 
 
 @cache
@@ -170,11 +169,18 @@ def lookup(
     wanted = {name: _key(value) for name, value in asked.items() if value is not None}
     return [
         cell
-        for table in list_tables()
-        for cell in load_table(table).cells()
+        for cell in _every_cell(wanted.get("detector"))
         if all(_key(getattr(cell, name)) == value for name, value in wanted.items())
         and (options is None or _without_defaults(cell.options) == _without_defaults(options))
     ]
+
+
+@cache
+def _every_cell(detector: str | None = None) -> tuple[PublishedCell, ...]:
+    """Of all tables, or those of a detector by its key: a bench asks beside each of its own numbers."""
+    if detector is not None:
+        return tuple(cell for cell in _every_cell() if _key(cell.detector) == detector)
+    return tuple(cell for name in list_tables() for cell in load_table(name).cells())
 
 
 def _key(name: str | None) -> str | None:
