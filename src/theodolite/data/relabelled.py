@@ -63,8 +63,8 @@ def labelled_as(source: ImageSource, names: tuple[str, ...] | None, what: str = 
     strange = sorted(set(own) - set(names))
     if strange:
         warnings.warn(
-            f"{what}: the model has no class of the name {_some(strange)} (it has {_some(names)}): such a label "
-            f"counts as none, and data of which some have none is taken as data without labels",
+            f"{what}: the model has no class of the name {_some(strange)} (it has {_some(names)}): such a "
+            f"label counts as none, and data of which some have none is taken as data without labels",
             TheodoliteWarning,
             stacklevel=2,
         )
