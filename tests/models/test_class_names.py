@@ -38,7 +38,7 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_gives_no_names(tmp_path: Path) -> None:
     path = tmp_path / "names.bin"
     path.write_bytes(b"cat\n\x00\x01dog\n")
-    with pytest.raises(InputError, match="signs that are not printed"):
+    with pytest.raises(InputError, match="is no text, since it holds a zero byte"):
         read_names(str(path))
     path.write_text("Hündchen, klein\n犬\r\n\n  \nсобака\n", encoding="utf-8")
     assert read_names(str(path)) == ("Hündchen, klein", "犬", "собака")
