@@ -127,5 +127,10 @@ def _protractor(panel: Axes, start: float, radius: float) -> None:
         panel.plot(ends[:, 0], ends[:, 1], color=QUIET, linewidth=0.8)
         if named and turned:
             panel.annotate(
-                f"{turned}°", 1.13 * radius * towards, fontsize=7, color=QUIET, ha="center", va="center"
+                f"{turned}°",
+                tuple(1.13 * radius * towards),
+                fontsize=7,
+                color=QUIET,
+                ha="center",
+                va="center",
             )
