@@ -99,7 +99,8 @@ class View:
 
     def joint_rows(self, result: RunResult, known: Metric) -> list[str]:
         """The scores that the joint table of a metric shows; by rank where there is no average over all."""
-        labels = list(dict.fromkeys(cell.detector for cell in result.cells if cell.subject in result.models))
+        models = result.models
+        labels = list(dict.fromkeys(cell.detector for cell in result.cells if cell.subject in models))
         metric = _metric_of(self.sort) or known
         average = overall_average(result)
         if average is None or self.sort == RANK:
