@@ -8,7 +8,12 @@ from typing import TypeAlias
 # A page by its file, or a heading with what stands below it.
 Entry: TypeAlias = "tuple[str, str | list[Entry]]"
 
-START: list[Entry] = [("Quick start", "index.md"), ("Concepts", "concepts.md"), ("Questions", "faq.md")]
+START: list[Entry] = [
+    ("Quick start", "index.md"),
+    ("Concepts", "concepts.md"),
+    ("A tour of everything", "tour.md"),
+    ("Questions", "faq.md"),
+]
 HOW_TO: list[Entry] = [
     ("My model", "models.md"),
     ("My data", "data.md"),
