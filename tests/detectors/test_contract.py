@@ -135,6 +135,19 @@ def test_save_and_load(name: str, problem: Problem, tmp_path: Path) -> None:
 
 
 @every_detector
+def test_options_stay_as_they_were_fitted(name: str, problem: Problem, tmp_path: Path) -> None:
+    """Some would change the scores and some would not, and nothing would say which."""
+    detector = fitted(name, problem)
+    detector.save(tmp_path / "d.safetensors")
+    for one in (detector, th.load(tmp_path / "d.safetensors")):
+        for option, value in one.options().items():
+            with pytest.raises(InputError, match=f"{option} cannot be changed after the fit"):
+                setattr(one, option, value)
+    again = detector.fit(problem.train, problem.labels, head=problem.head)
+    assert again is detector, "a fit begins again"
+
+
+@every_detector
 def test_two_classes(name: str) -> None:
     problem = make_problem(classes=2)
     scores = fitted(name, problem).score(problem.test)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Self
@@ -23,7 +22,7 @@ from ..reference.view import PLAIN, View
 from ._common import in_precision, unit
 from ._fitting import fit_many
 from ._model_score import model_score_text
-from ._options import CheckedOptions
+from ._options import CheckedOptions, option_names
 from ._precision import require_finite_state, unit_view, within_float64
 from ._registry import OptionValue, Record
 from ._state import own_buffers, rebuild
@@ -176,18 +175,24 @@ class Detector(CheckedOptions, Tiled):
             for name, value in self.__dict__.items()
         }
         try:
+            self._frozen = False
             self.head = None if reference.head is None else reference.head.twin()
             self.width = reference.width
             with within_float64(self._name):
                 self._fit(reference)
                 require_finite_state(self)
                 self._build()
+            self._frozen = True
         except BaseException:
             # A fit that was refused leaves the detector as it was.
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
+
+    def _wear(self, shaping: Shaping | None) -> None:
+        """Put on a shaping that has learnt, whatever is settled: a fit that begins again begins with it."""
+        nn.Module.__setattr__(self, "shaping", shaping)
 
     def _apply(self, fn: Move, recurse: bool = True) -> Self:
         """Move buffers to another device. Their precision stays: it is what the score needs."""
@@ -265,8 +270,7 @@ class Detector(CheckedOptions, Tiled):
 
     def options(self) -> dict[str, OptionValue]:
         """The hyper-parameters, as the constructor takes them."""
-        names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
-        chosen = {name: getattr(self, name) for name in names}
+        chosen = {name: getattr(self, name) for name in option_names(type(self).__init__)}
         if self.shaping is not None:
             chosen["shaping"] = self.shaping.spec
         return chosen

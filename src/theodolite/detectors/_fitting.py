@@ -60,13 +60,13 @@ def fit_many(
             except InputError as error:
                 if on_refusal is None:
                     raise
-                detector.shaping = own[detector]
+                detector._wear(own[detector])
                 on_refusal(detector, error)
             waiting.pop(detector, None)
     except BaseException:
         # What was not fitted stays as it was, its shaping too.
         for detector in waiting:
-            detector.shaping = own[detector]
+            detector._wear(own[detector])
         raise
 
 
@@ -158,7 +158,7 @@ def _learn_shapings(
             learnt[shaping.spec] = copy.deepcopy(shaping)
             learnt[shaping.spec].learn(looks[shaping.looks.name], again)
             learnt[shaping.spec].of_unit_rows = None
-        detector.shaping = copy.deepcopy(learnt[shaping.spec])
+        detector._wear(copy.deepcopy(learnt[shaping.spec]))
 
 
 def right_rows(reference: Reference, name: str) -> Moments:

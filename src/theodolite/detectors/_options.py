@@ -36,12 +36,25 @@ _WORDS = {
 
 
 class CheckedOptions:
-    """Base of what has options: every subclass gets a constructor that checks them."""
+    """Base of what has options: every subclass gets a constructor that checks them.
+
+    Once ``_frozen`` they stay: some would change the scores, some would not, and nothing would say which.
+    """
+
+    _frozen = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "__init__" in cls.__dict__:
             cls.__init__ = checking_options(cls.__init__)  # type: ignore[method-assign]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if self._frozen and name in option_names(type(self).__init__):
+            raise InputError(
+                f"{name} cannot be changed after the fit: make another {type(self).__name__}({name}=…) and "
+                f"fit that"
+            )
+        super().__setattr__(name, value)
 
 
 def checking_options(constructor: Constructor) -> Constructor:
@@ -59,6 +72,13 @@ def checking_options(constructor: Constructor) -> Constructor:
         constructor(self, *args, **given)
 
     return checked  # type: ignore[return-value]
+
+
+@functools.cache
+def option_names(constructor: Callable[..., None]) -> tuple[str, ...]:
+    """What the constructor takes by name."""
+    parameters = inspect.signature(constructor).parameters
+    return tuple(name for name in parameters if name != "self")
 
 
 @functools.cache

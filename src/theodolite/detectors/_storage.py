@@ -95,6 +95,7 @@ class PackedDetector:
                 module.register_buffer(leaf, tensor)
         require_finite_state(detector)
         detector._build()
+        detector._frozen = True
         if not getattr(detector, "store", None):  # a bank on disk is compared with its own checksums
             detector._scores(detector._checked(torch.zeros(1, self._checked_width(head))), None)
         return detector

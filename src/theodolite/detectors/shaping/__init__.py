@@ -6,9 +6,8 @@ from features composes with every shaping: ``ORA(shaping=ReAct(percentile=80))``
 
 from __future__ import annotations
 
-import inspect
-
 from ...core.errors import InputError, did_you_mean
+from .._options import option_names
 from ._base import Learner, Shaping
 from .ash import ASHB, ASHP, ASHS
 from .ras import RAS
@@ -52,11 +51,11 @@ def parse_shaping(spec: str) -> Shaping:
 
 def _options(spec: str, kind: type[Shaping], numbers: str) -> dict[str, float]:
     """The options of a shaping from the numbers after the colon, in the order of its constructor."""
-    takes = [name for name in inspect.signature(kind.__init__).parameters if name != "self"]
+    takes = option_names(kind.__init__)
     if not takes:
         raise InputError(f"shaping {spec!r}: {kind.title} has no numbers after a colon")
     given = numbers.split(",")
-    words = "a percentile" if takes == ["percentile"] else f"{len(takes)} numbers, {','.join(takes)}"
+    words = "a percentile" if takes == ("percentile",) else f"{len(takes)} numbers, {','.join(takes)}"
     if len(given) != len(takes):
         raise InputError(f"shaping {spec!r}: the part after the colon must be {words}, got {numbers!r}")
     try:

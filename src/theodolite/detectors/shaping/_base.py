@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Self
 
@@ -17,7 +16,7 @@ from ...core.graphs import fixed, recording
 from ...reference.head import Head
 from ...reference.looks import Look
 from ...reference.reference import Batches, batches
-from .._options import CheckedOptions
+from .._options import CheckedOptions, option_names
 
 
 class Shaping(CheckedOptions, nn.Module):
@@ -27,7 +26,7 @@ class Shaping(CheckedOptions, nn.Module):
     title: ClassVar[str]
 
     def options(self) -> dict[str, float]:
-        names = [name for name in inspect.signature(type(self).__init__).parameters if name != "self"]
+        names = option_names(type(self).__init__)
         return {name: getattr(self, name) for name in names}
 
     @property
