@@ -11,7 +11,7 @@ from PIL import Image
 
 from made_guards import fitted
 from small_models import Tiny
-from theodolite.core.errors import InputError, UnreadableImageError
+from theodolite.core.errors import InputError, TheodoliteWarning, UnreadableImageError
 from theodolite.features import FeatureStore, Running, extract
 from theodolite.features.checked import checked_capture
 from theodolite.guard import Guard, PathVerdict, Provenance
@@ -95,6 +95,15 @@ def test_mixed_paths_come_in_order_and_in_batches(folder: Path, guard: Guard) ->
 def test_one_path_need_not_be_a_list(folder: Path, guard: Guard) -> None:
     for path in (folder / "store", str(folder / "store")):
         assert sum(len(batch) for batch in guard.score_paths(path)) == 120
+
+
+def test_files_of_one_name_are_told(folder: Path, guard: Guard, tmp_path: Path) -> None:
+    """Their rows are called alike, and a join by the name would take one for the other."""
+    (tmp_path / "more.npz").write_bytes((folder / "more.npz").read_bytes())
+    again = [folder / "more.npz", tmp_path / "more.npz"]
+    with pytest.warns(TheodoliteWarning, match=r"more\.npz and .*more\.npz have the same file name"):
+        rows = [row for batch in guard.score_paths(again, model=MODEL) for row in batch]
+    assert [row.path for row in rows[:20]] == [row.path for row in rows[20:]]
 
 
 def test_the_rate_of_a_call_is_its_own(folder: Path, guard: Guard) -> None:

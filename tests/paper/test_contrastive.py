@@ -201,12 +201,12 @@ def test_classes_of_imagenet_that_cifar_knows_are_left_out() -> None:
     assert not {950, 971, 409, 562, 846} & set(CIFAR_LIKE), "oranges, bubbles, clocks, fountains, tables"
 
 
-@pytest.mark.parametrize("name", ["contrastive-mnist"])
-def test_the_committed_answers_follow_from_the_committed_figures(name: str) -> None:
+@pytest.mark.parametrize(("name", "least"), [("contrastive-mnist", 97), ("contrastive-fashion-mnist", 81)])
+def test_the_committed_answers_follow_from_the_committed_figures(name: str, least: float) -> None:
     """The networks were trained on another machine; what is said of them is computed again."""
     content = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     study = read_study(content)
     assert isinstance(study, Contrastive)
     assert (study.gains, study.place_of_ora, study.answers) == answered(study.networks)
     assert len(study.networks) == 6
-    assert all(row.accuracy > 90 for row in study.networks)
+    assert all(row.accuracy > least for row in study.networks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from torch import Tensor
 
 from ..core.addresses import require_named
+from ..core.errors import TheodoliteWarning
 from ..data import ImageSource, open_source
 from ..data.files import ImageFiles
 from ..data.left_out import warn_left_out
@@ -124,6 +126,8 @@ class PathReader:
 
     def places(self, paths: Iterable[str]) -> Iterator[Place]:
         """What paths name, each opened when its turn comes; neighbouring picture files are one source."""
+        paths = list(paths)
+        _warn_of_one_name([path for path in paths if not self._is_picture(path)])
         for loose, group in groupby(paths, key=self._is_picture):
             if loose:
                 yield ImageFiles(Path(), [(path, None) for path in group])
@@ -234,6 +238,22 @@ class PathReader:
             self._known = loaded, Forward(capture, self.running, samples=samples)
             self.log.lap("model")
         return self._known
+
+
+def _warn_of_one_name(paths: Sequence[str]) -> None:
+    """Rows of a file with many samples are called by the name of the file: two of one name are mixed up."""
+    files = [Path(path) for path in dict.fromkeys(paths) if Path(path).is_file()]
+    seen: dict[str, Path] = {}
+    for file in files:
+        other = seen.setdefault(file.name, file)
+        if other is not file:
+            warnings.warn(
+                f"{other} and {file} have the same file name, by which their rows are called: rows of one "
+                f"cannot be told from those of the other but by their order. Judge them one by one",
+                TheodoliteWarning,
+                stacklevel=2,
+            )
+            return
 
 
 def _as_openable(names: Sequence[str], source: ImageSource) -> Sequence[str]:
