@@ -7,8 +7,8 @@ how far the boundaries are at a given deviation from the mean; this asks it of a
 measures the deviation in units of what ID features do. Adding the same function to all logits changes
 nothing, and without shrinkage neither does any invertible affine map of the feature space.
 
-Where it fails: on near OOD it has less to divide by: on CLINC150, whose OOD questions are of the same kind as
-its own, it is far behind P-Cos (which-score.md).
+Where it fails: on CLINC150, whose OOD questions are of the same kind as its own, it is 13 points of FPR95
+behind P-Cos and 16 behind R-Mah (which-score.md).
 
 Cost for N rows, beyond the logits: N·D².
 """
