@@ -16,6 +16,7 @@ from .style import ID_COLOUR, INK, OOD_COLOUR, panels, plain
 BINS = 60
 # A few far outliers must not squeeze the rest into two bins.
 SHOWN = (0.002, 0.998)
+_AXIS = "score, higher = more in-distribution"
 
 
 def score_histograms(evaluation: Evaluation, *, detectors: Sequence[str] | None = None, title: str) -> Figure:
@@ -27,7 +28,7 @@ def score_histograms(evaluation: Evaluation, *, detectors: Sequence[str] | None 
         len(sets),
         size=(2.6, 1.15),
         gap=(0.25, 0.55),
-        margin=(0.5, 0.2, 0.35, 0.68),
+        margin=(0.5, 0.2, 0.55, 0.68),
         title=title,
         sharex="row",
     )
@@ -38,6 +39,8 @@ def score_histograms(evaluation: Evaluation, *, detectors: Sequence[str] | None 
         for panel in row:
             panel.tick_params(labelbottom=True)
         row[0].set_ylabel(name, fontsize=10, color=INK, labelpad=8)
+    for panel in grid[-1]:
+        panel.set_xlabel(_AXIS, fontsize=8.5, color=INK)
     grid[0][0].legend(fontsize=8, frameon=False, handlelength=1.2)
     return figure
 
