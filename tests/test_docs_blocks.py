@@ -67,7 +67,7 @@ PARSED_ONLY = {
 }
 
 
-def _readme(names: Names) -> None:
+def _tour(names: Names) -> None:
     ora = th.ORA().fit(names["train_features"], head=names["head"])
     names.update(ora_of_model_a=ora, ora_of_model_b=ora)
     names.update(features_a=names["features"], features_b=names["features"])
@@ -153,7 +153,6 @@ def _which_score(names: Names) -> None:
 
 
 SETUPS = {
-    "README.md": _readme,
     "docs/benchmarks.md": _benchmarks,
     "docs/data.md": _data,
     "docs/features.md": _features,
@@ -162,6 +161,7 @@ SETUPS = {
     "docs/monitor.md": _monitor,
     "docs/scale.md": _scale,
     "docs/text.md": _text,
+    "docs/tour.md": _tour,
     "docs/which-score.md": _which_score,
 }
 BLOCKS = {page: blocks_of(page) for page in pages()}
@@ -277,4 +277,4 @@ def test_pages_have_blocks_of_every_kind() -> None:
     assert "theodolite monitor guard.safetensors -" in texts, "behind a pipe"
     (long,) = [block for block in BLOCKS["docs/text.md"] if "--detector rmds" in block.text]
     assert long.words[-1] == "guard.safetensors", "over two lines"
-    assert sum(block.kind == PYTHON for block in BLOCKS["README.md"]) >= 3
+    assert sum(block.kind == PYTHON for block in BLOCKS["docs/tour.md"]) >= 3

@@ -18,8 +18,7 @@ from ..core.arrays import ArrayLike
 from ..core.errors import InputError
 from ..core.files import write_tensors
 from ..core.plain import JsonValue
-from ..models.class_names import CLASS_NAMES
-from ..reference.head import Head
+from ..reference.head import CLASS_NAMES, Head
 from ..reference.unit_features import UNIT_FEATURES
 from .probe_data import ProbeData, Told
 from .store import FeatureStore

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from ..core.errors import FormatError, ModelError, TheodoliteWarning
 from ..core.files import header_of
-from ..reference.head import Head
+from ..reference.head import CLASS_NAMES, Head
 from ..reference.unit_features import UNIT_FEATURES, takes_unit_features
-from .class_names import CLASS_NAMES
 from .misread import not_a_file, quantised, unreadable
 
 StateDict = dict[str, Tensor]

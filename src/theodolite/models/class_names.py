@@ -11,8 +11,6 @@ from ..core.compat import import_torchvision
 from ..core.errors import InputError, MissingExtraError
 
 IMAGENET_CLASSES = 1000
-# What the description of a head calls the names of its classes.
-CLASS_NAMES = "class_names"
 # Bytes of a file of names.
 _LARGEST = 2**24
 

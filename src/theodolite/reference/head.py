@@ -14,6 +14,8 @@ from ..core.errors import InputError
 from ..core.graphs import recording
 
 Move: TypeAlias = Callable[[Tensor], Tensor]
+# What the description of a head in a file calls the names of its classes.
+CLASS_NAMES = "class_names"
 
 
 def keeping_precision(move: Move) -> Move:
