@@ -191,8 +191,8 @@ class Detector(CheckedOptions, Tiled):
         return self
 
     def _wear(self, shaping: Shaping | None) -> None:
-        """Put on a shaping that has learnt, whatever is settled: a fit that begins again begins with it."""
-        nn.Module.__setattr__(self, "shaping", shaping)
+        """Put on a shaping that has learnt, whatever is frozen: a fit that begins again begins with it."""
+        nn.Module.__setattr__(self, "shaping", shaping)  # type: ignore[arg-type]
 
     def _apply(self, fn: Move, recurse: bool = True) -> Self:
         """Move buffers to another device. Their precision stays: it is what the score needs."""
