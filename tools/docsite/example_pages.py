@@ -1,4 +1,4 @@
-"""The programs and notebooks of examples/ as pages: their text as it is, to be copied."""
+"""The programs of examples/ and the notebooks of docs/ as pages: their text as it is, to be copied."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 from .settings import Entry
 
 
-def example_pages(folder: Path) -> dict[str, str]:
+def example_pages(repository: Path) -> dict[str, str]:
     """A page an example, and one of all of them."""
-    paths = sorted([*folder.glob("*.py"), *folder.glob("*.ipynb")])
+    notebooks = (repository / "docs" / "notebooks").glob("*.ipynb")
+    paths = [*sorted((repository / "examples").glob("*.py")), *sorted(notebooks)]
     pages = {
         f"examples/{path.stem}.md": _program(path) if path.suffix == ".py" else _notebook(path)
         for path in paths
@@ -23,7 +24,7 @@ def example_pages(folder: Path) -> dict[str, str]:
     head = [
         "# Examples",
         "",
-        "Short programs that run as they are: `python examples/NAME`. Tests run them all.",
+        "Short programs that run as they are, `python examples/NAME`, and notebooks. Tests run them all.",
         "",
     ]
     pages["examples/index.md"] = "\n".join([*head, "| file | what it shows |", "|---|---|", *rows]) + "\n"
@@ -47,7 +48,11 @@ def _program(path: Path) -> str:
     said = ast.get_docstring(ast.parse(source)) or path.stem
     title, _, rest = said.partition(": ")
     code = source.partition('"""\n\n')[2] or source
-    return f"# {title}\n\n{rest or said}\n\n```python\n{code.strip()}\n```\n\n`python examples/{path.name}`\n"
+    told, _, install = (rest or said).partition("Install: ")
+    told = told.strip()[:1].upper() + told.strip()[1:]
+    if install:
+        told += f"\n\n```console\n$ {install.strip().rstrip('.')}\n```"
+    return f"# {title}\n\n{told}\n\n```python\n{code.strip()}\n```\n\n`python examples/{path.name}`\n"
 
 
 def _notebook(path: Path) -> str:
@@ -56,7 +61,7 @@ def _notebook(path: Path) -> str:
     parts = [part for cell in content["cells"] for part in _cell(cell)]
     if not parts or not parts[0].startswith("# "):
         parts.insert(0, f"# {path.stem.replace('_', ' ').replace('-', ' ').capitalize()}")
-    return "\n\n".join([*parts, f"`examples/{path.name}`"]) + "\n"
+    return "\n\n".join([*parts, f"`docs/notebooks/{path.name}`"]) + "\n"
 
 
 def _cell(cell: dict[str, object]) -> Iterator[str]:

@@ -212,8 +212,8 @@ def _standings(record: Record, places: Sequence[Standing]) -> str:
     )
     return "\n".join(
         [
-            f"It shines on {best.ood} under {best.model}: place {best.place} of {best.scores} by FPR95 "
-            f"({best.fpr95:.2f} %). It does worst on {worst.ood} under {worst.model}: place {worst.place} of "
+            f"Its best place in these tables is on {best.ood} under {best.model}: place {best.place} of "
+            f"{best.scores} by FPR95 ({best.fpr95:.2f} %), its lowest on {worst.ood} under {worst.model}: place {worst.place} of "
             f"{worst.scores} ({worst.fpr95:.2f} %).",
             "",
             "FPR95 (share of OOD accepted when 95 % of ID is) and AUROC in %, lowest FPR95 first; the place "

@@ -35,4 +35,8 @@ def lesson(result: RunResult, subject: str) -> str:
 def _advice(mean: float, largest: float) -> str:
     if mean == largest:
         return "here they do the same"
-    return "with few classes, take the mean" if mean < largest else "here the paper's largest does better"
+    return (
+        "here the mean does better: with few classes, compare both"
+        if mean < largest
+        else "here the paper's largest does better"
+    )

@@ -191,7 +191,7 @@ class Detector(CheckedOptions, Tiled):
         return self
 
     def _wear(self, shaping: Shaping | None) -> None:
-        """Put on a shaping that has learnt, whatever is frozen: a fit that begins again begins with it."""
+        """Put on a shaping that has learnt, whatever is frozen."""
         nn.Module.__setattr__(self, "shaping", shaping)  # type: ignore[arg-type]
 
     def _apply(self, fn: Move, recurse: bool = True) -> Self:

@@ -88,6 +88,28 @@ def images_for(model: nn.Module | None, images: Inputs, width: int) -> tuple[nn.
     return model, images if home is None else moved(images, home)
 
 
+def look_at_matrix(model: nn.Module | None, rows: Tensor, width: int) -> None:
+    """A matrix is taken for features. Where it fits the first layer of a model that takes rows of a table, it
+    is refused if it cannot be features, and there is a warning if it can be either.
+    """
+    if model is None:
+        return
+    layers = [layer for layer in model.modules() if next(layer.parameters(recurse=False), None) is not None]
+    if len(layers) < 2 or not isinstance(layers[0], nn.Linear) or layers[0].in_features != rows.shape[1]:
+        return
+    if rows.shape[1] != width:
+        raise InputError(
+            f"inputs are a matrix of width {rows.shape[1]}, and a matrix is taken for features, of width "
+            f"{width}: inputs of the model are passed as (inputs,)"
+        )
+    warnings.warn(
+        f"inputs are a matrix of width {width}, which the model takes as its input as well: it is taken for "
+        f"features. If it is inputs, the verdicts are wrong: pass (inputs,)",
+        TheodoliteWarning,
+        stacklevel=4,
+    )
+
+
 def require_samples(loaded: LoadedModel | None, inputs: object) -> None:
     """Refuse a single text, or an array of texts, with what to pass instead."""
     expected = f"expected a list of {PICTURES if loaded is None else loaded.takes}, or features"

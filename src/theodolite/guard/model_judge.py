@@ -34,7 +34,7 @@ from .in_memory import (
     require_own_head,
     require_same_head,
 )
-from .inputs import images_for, prepared, refused_by_model, require_samples
+from .inputs import images_for, look_at_matrix, prepared, refused_by_model, require_samples
 from .judge import Judge
 from .origin import Origin
 from .provenance import Provenance, load_trusted, require_model
@@ -226,6 +226,7 @@ class ModelJudge(Judge):
         values = self._batch_of(inputs)
         if isinstance(values, Tensor) and values.ndim == 2:
             self._require_images()
+            look_at_matrix(self.model, values, self.width)
             return values, None
         model, images = images_for(self.model, values, self.width)
         capture = self._own_capture(model)
