@@ -1,4 +1,4 @@
-"""A model of rows of a table: a matrix is taken for features, and the guard says so where it may be inputs."""
+"""A model of rows of a table: a matrix is taken for features; the guard says where it may be inputs."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def test_inputs_of_another_width_are_refused_with_what_to_pass() -> None:
     guard, rows = guarded(5, 8)
     with pytest.raises(InputError, match=r"width 5, and a matrix is taken for features.*\(inputs,\)"):
         guard.verdicts(rows)
+    assert guard.model is not None
     features, _ = th.Capture(guard.model)(rows)
     assert torch.equal(
         torch.as_tensor(guard.verdicts(features).is_ood), torch.as_tensor(guard.verdicts((rows,)).is_ood)

@@ -213,8 +213,8 @@ def _standings(record: Record, places: Sequence[Standing]) -> str:
     return "\n".join(
         [
             f"Its best place in these tables is on {best.ood} under {best.model}: place {best.place} of "
-            f"{best.scores} by FPR95 ({best.fpr95:.2f} %), its lowest on {worst.ood} under {worst.model}: place {worst.place} of "
-            f"{worst.scores} ({worst.fpr95:.2f} %).",
+            f"{best.scores} by FPR95 ({best.fpr95:.2f} %), its lowest on {worst.ood} under {worst.model}: "
+            f"place {worst.place} of {worst.scores} ({worst.fpr95:.2f} %).",
             "",
             "FPR95 (share of OOD accepted when 95 % of ID is) and AUROC in %, lowest FPR95 first; the place "
             f"is among all scores of that table, with their defaults.{mark}",
