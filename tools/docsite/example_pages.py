@@ -67,7 +67,7 @@ def _notebook(path: Path) -> str:
 def _cell(cell: dict[str, object]) -> Iterator[str]:
     text = _joined(cell.get("source"))
     if cell.get("cell_type") != "code":
-        yield text
+        yield text.replace(".ipynb)", ".md)")  # a link to another notebook is one to its page
         return
     if text.strip():
         yield f"```python\n{text.strip()}\n```"

@@ -175,9 +175,8 @@ class Detector(CheckedOptions, Tiled):
             for name, value in self.__dict__.items()
         }
         try:
-            self._frozen = False
             self.head = None if reference.head is None else reference.head.twin()
-            self.width = reference.width
+            self.width, self._frozen = reference.width, False
             with within_float64(self._name):
                 self._fit(reference)
                 require_finite_state(self)
