@@ -46,6 +46,7 @@ def few_waves() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def operators_once() -> Iterator[None]:
     """PyTorch's table of ONNX operators is built once: building takes as long as the rest of an export."""
+    pytest.importorskip("onnx_ir", reason="pip install 'theodolite[onnx]'")
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     build, built = ONNXRegistry.from_torchlib, dict[tuple[int, ...], Any]()
