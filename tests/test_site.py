@@ -15,7 +15,7 @@ from docsite.api_pages import public_names
 from docsite.build import REPOSITORY, all_pages, build
 from docsite.docstrings import to_markdown
 from docsite.figures_of_tables import FigureTable, figure_tables, makes_figures, sources
-from docsite.pages import DeadLinkError, filled, gather, moved_links
+from docsite.pages import DeadLinkError, filled, gather, moved_links, titled_links
 from docsite.result_pages import committed
 from docsite.score_pages import all_records, page_of
 from docsite.settings import Entry
@@ -204,6 +204,16 @@ def test_links_between_files_become_links_between_pages() -> None:
         moved_links("docs/guard.md", "[a](../src/x.py)")
     with pytest.raises(ValueError, match="has no line"):
         filled("# Page\n", "made")
+
+
+def test_links_named_after_files_bear_titles() -> None:
+    pages = {"data.md": "# Data\n", "results/x.md": "# Figures of x\n"}
+    assert titled_links("guard.md", "[data.md](data.md#a) [docs/data.md](data.md)", pages) == (
+        "[Data](data.md#a) [Data](data.md)"
+    )
+    kept = "[`x.md`](results/x.md) [the data](data.md) [old.md](https://d.e/old.md)"
+    assert titled_links("guard.md", kept, pages) == kept
+    assert titled_links("results/x.md", "[data.md](../data.md)", pages) == "[Data](../data.md)"
 
 
 def test_docstrings_become_markdown() -> None:

@@ -42,7 +42,7 @@ def made(**shares: int) -> RunResult:
             {"msp": 40, "ours": 7, "largest": 30, "mean": 10, "best": 5},
             "MSP lets 40.00 % of the unknown pass, Relative Energy 7.00 % (place 2 of 5, the first is "
             "SSD+ with 5.00 %); with 8 classes ORA's mean angle lets 10.00 % pass and its largest 30.00 %: "
-            "here the mean does better: with few classes, compare both",
+            "here the mean does better (with few classes, compare both)",
         ),
         (
             {"msp": 4, "ours": 3, "largest": 3, "mean": 9, "best": 5},

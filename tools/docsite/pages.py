@@ -23,6 +23,8 @@ _GATHERED = ("CONTRIBUTING.md", "CHANGELOG.md", "LICENSES-DATA.md")
 _FENCE = re.compile(r"^(```|~~~)")
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?=\))")
 _REMOTE = re.compile(r"^[a-z]+:")
+_FILE_LINK = re.compile(r"\[(?:[\w-]+/)*[\w-]+\.md\]\((?P<target>(?P<path>[^)#\s]+)[^)\s]*)\)")
+_TITLE = re.compile(r"^# (?P<title>.+)$", re.MULTILINE)
 
 
 class DeadLinkError(ValueError):
@@ -41,7 +43,7 @@ def gather(repository: Path) -> dict[str, str]:
     pages["licence.md"] = (
         f"# Licence\n\n```text\n{(repository / 'LICENSE').read_text('utf-8').strip()}\n```\n"
     )
-    return pages
+    return {name: titled_links(name, text, pages) for name, text in pages.items()}
 
 
 def place(path: str) -> str:
@@ -78,6 +80,20 @@ def moved_links(source: str, text: str) -> str:
         fenced ^= bool(_FENCE.match(line))
         lines.append(line if fenced else _LINK.sub(moved, line))
     return "\n".join(lines) + "\n"
+
+
+def titled_links(name: str, text: str, pages: Mapping[str, str]) -> str:
+    """A page whose links to other pages bear their titles where they bore the names of files.
+
+    Names in backticks are meant as names: those of the files of results.
+    """
+
+    def titled(match: re.Match[str]) -> str:
+        meant = posixpath.normpath(posixpath.join(posixpath.dirname(name), match["path"]))
+        title = _TITLE.search(pages.get(meant, ""))
+        return match[0] if title is None else f"[{title['title']}]({match['target']})"
+
+    return _FILE_LINK.sub(titled, text)
 
 
 def write(pages: Mapping[str, str], folder: Path) -> None:

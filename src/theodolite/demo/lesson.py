@@ -36,7 +36,7 @@ def _advice(mean: float, largest: float) -> str:
     if mean == largest:
         return "here they do the same"
     return (
-        "here the mean does better: with few classes, compare both"
+        "here the mean does better (with few classes, compare both)"
         if mean < largest
         else "here the paper's largest does better"
     )

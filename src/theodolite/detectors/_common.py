@@ -25,6 +25,11 @@ def log_sum_exp(logits: Tensor) -> Tensor:
     return once(_log_sum_exp, logits)
 
 
+def evidence(logits: Tensor) -> Tensor:
+    """log Σ_c exp(l_c − l̄), (n,): less the mean of the log-probabilities, which no common offset touches."""
+    return once(_evidence, logits)
+
+
 def largest(logits: Tensor) -> Tensor:
     """max_c l_c, (n,)."""
     return once(_largest, logits)
@@ -67,6 +72,10 @@ def _converted(rows: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _log_sum_exp(logits: Tensor) -> Tensor:
     return torch.logsumexp(logits, dim=1)
+
+
+def _evidence(logits: Tensor) -> Tensor:
+    return torch.log_softmax(logits, dim=1).mean(dim=1).neg_()
 
 
 def _largest(logits: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..geometry.deviation import away, length
 from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
-from ._common import largest
+from ._common import evidence
 from ._measured import Measured
 from ._precision import blurred, reach, unresolved
 from ._registry import register
@@ -65,6 +65,4 @@ class RelativeEnergy(Measured):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         apart = away(features, self.mean)
         deviation = length(self._coordinates(apart))
-        top = largest(logits)
-        evidence = (logits - top[:, None]).exp_().sum(dim=1).log_() + (top - logits.mean(dim=1))
-        return unresolved(over_norm(evidence, deviation), blurred(length(apart), self._reach))
+        return unresolved(over_norm(evidence(logits), deviation), blurred(length(apart), self._reach))

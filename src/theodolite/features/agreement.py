@@ -69,12 +69,17 @@ def agree_on_the_class(head: Head, features: Tensor, logits: Tensor) -> bool:
     given, top = as_float(logits).max(dim=1)
     rows = head.prepare(as_float(features))
     products = rows * head.weight.index_select(0, top).to(rows)
-    lengths, sums = torch.linalg.vector_norm(products, dim=1), products.sum(dim=1)
-    columns = (column.tolist() for column in (lengths, sums, head.bias.index_select(0, top), given))
+    columns = (column.tolist() for column in (products.sum(dim=1), head.bias.index_select(0, top), given))
+    found = [
+        (abs(total + bias - logit), abs(bias) + abs(logit))
+        for total, bias, logit in zip(*columns, strict=True)
+    ]
     rounding = _rounding(features, logits, head.weight)
+    if all(error <= rounding * size for error, size in found):
+        return True
+    lengths = torch.linalg.vector_norm(products, dim=1).tolist()
     return all(
-        abs(total + bias - logit) <= rounding * (length + abs(bias) + abs(logit))
-        for length, total, bias, logit in zip(*columns, strict=True)
+        error <= rounding * (length + size) for (error, size), length in zip(found, lengths, strict=True)
     )
 
 

@@ -91,7 +91,9 @@ class Judge(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Classes and scores from one product with the head, unless it overflows or the score shapes it."""
         logits = self._logits(tile) if given is None else given
-        shared = None if self.detector.shaping is not None or not _finite(logits) else logits
+        # Who gives logits and flags nothing has looked at them, and the score does so again.
+        looked_at = given is not None and not flag
+        shared = logits if self.detector.shaping is None and (looked_at or _finite(logits)) else None
         if flag:
             scores = self._finite_scores(tile, shared)
         else:
