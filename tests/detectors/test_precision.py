@@ -177,6 +177,16 @@ def kth(train: Tensor, rows: Tensor, k: int) -> oracles.Vector:
     return np.array([np.sort(np.linalg.norm(unit[0] - row, axis=1))[k - 1] for row in unit[1]])
 
 
+def test_what_all_logits_share_costs_relative_energy_no_digits() -> None:
+    case = plain()
+    detector = case.fitted("relative-energy")
+    with torch.no_grad():
+        logits = (1024 * case.head(case.rows)).round() / 1024
+    shared = logits + 4096  # exactly: float32 holds these sums
+    found, alone = (detector.score(case.rows, given) for given in (shared, logits))
+    torch.testing.assert_close(found, alone, rtol=1e-6, atol=0)
+
+
 def test_knn_finds_the_right_neighbour_in_a_tight_group() -> None:
     """Within 1e-4 of the distance; the wrong neighbour is off by 1e-2."""
     train, rows = collapsed()

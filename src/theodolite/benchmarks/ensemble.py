@@ -17,8 +17,9 @@ from torch import Tensor
 
 from ..core.arrays import FloatArray
 from ..core.errors import InputError
+from ..detectors.combination import SUM
 from ..guard.calibration import Calibration
-from ..guard.ensemble import SUM, combined
+from ..guard.ensemble import combined
 from .feature_sets import TEST, FeatureSet, identified
 from .subject import Subject
 

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from ..core.arrays import FloatArray
 from ..core.errors import InputError
+from ..detectors.combination import SUM, check_combination
 from ..detectors.spec import DetectorSpec
 from ..evaluation import Evaluation
-from ..guard.ensemble import SUM, check_combination
 from .belonging import require_belonging
 from .cells import Cell
 from .compare import leaderboard_beside, published_beside, published_ensemble

@@ -83,6 +83,11 @@ def as_float(values: Tensor) -> Tensor:
     return values if values.dtype == torch.float64 else values.to(torch.float32)
 
 
+def rows_between(values: Tensor, start: int, stop: int) -> Tensor:
+    """Rows ``start`` to ``stop``; the tensor itself where these are all, for a view takes its time."""
+    return values if start == 0 and stop >= len(values) else values[start:stop]
+
+
 def like(result: Tensor, template: AnyArray) -> AnyArray:
     """Hand a result back the way the input came: NumPy for NumPy, the same device for torch."""
     back = result.to(template.device) if isinstance(template, Tensor) else result.cpu().numpy()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.arrays import as_float
+from ..core.arrays import as_float, rows_between
 from ..core.once import once
 from ..reference.head import unit_rows
 
@@ -57,7 +57,7 @@ def cut(
     values: Tensor, start: int, stop: int, device: torch.device, dtype: torch.dtype | None = None
 ) -> Tensor:
     """Some rows as floats on a device."""
-    rows = values[start:stop].to(device, dtype)
+    rows = rows_between(values, start, stop).to(device, dtype)
     return as_float(rows) if dtype is None else rows
 
 

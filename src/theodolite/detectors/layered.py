@@ -1,13 +1,8 @@
-"""Layered: one score on every layer of a network, combined into one.
+"""Layered: one score on every layer of a network, combined into one by a rule of `combination`.
 
-    sum            s(z) = Σ_l s_l(z_l)
-    standardised   s(z) = 1/L · Σ_l (s_l(z_l) − m_l) / σ_l
-    p-values       s(z) = 1/L · Σ_l (1 + #{i : s_l(x_i) ≤ s_l(z_l)}) / (n + 1)
-
-What is strange shows early in the network or late, depending on what it is. Layers have scales of their own:
-m_l and σ_l are mean and deviation, and x_1 … x_n the sorted scores, of ID samples that the layer's score was
-not fitted on. A fifth of the data to fit on is kept for it, chosen by a hash of the samples' ids; a guard is
-calibrated afterwards, on other data.
+What is strange shows early in the network or late, depending on what it is. Layers have scales of their own,
+which are taken from a fifth of the data to fit on: chosen by a hash of the samples' ids, and kept from the
+layers' scores. A guard is calibrated afterwards, on other data.
 
 Layers before the last have no head, so that only scores that need none can look at them.
 
@@ -33,9 +28,9 @@ from ..reference.statistics import Needs
 from ._base import Detector
 from ._layers import MultiLayer
 from ._registry import create, list_detectors, register
+from .combination import P_VALUES, STANDARDISED, SUM, check_combination
 from .spec import DetectorSpec, parse_spec
 
-COMBINATIONS = ("sum", "standardised", "p-values")
 # Of the data to fit on, the share that puts the layers on one scale; not the seed of any other choice.
 SCALE_SHARE, _SEED = 0.2, 0x5EED_5CA1E
 _KEYS = 2**63
@@ -67,12 +62,10 @@ class Layered(MultiLayer):
     scale: Tensor
     known: Tensor
 
-    def __init__(self, *, detector: str = "knn", layers: str = "", combine: str = COMBINATIONS[1]) -> None:
+    def __init__(self, *, detector: str = "knn", layers: str = "", combine: str = STANDARDISED) -> None:
         super().__init__(layers=layers)
-        if combine not in COMBINATIONS:
-            raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}, got {combine!r}")
         self.detector = detector
-        self.combine = combine
+        self.combine = check_combination(combine)
         count = 0 if self.layer_rows is None else len(self.layer_rows.names)
         self.members = nn.ModuleList([_member(detector) for _ in range(max(1, count))])
         self.bank_seed = self._of_layers()[0].bank_seed
@@ -94,14 +87,14 @@ class Layered(MultiLayer):
         """Fit every layer's score on four fifths of the rows, and put them on one scale on the others."""
         if features is None or isinstance(features, Reference | Iterator):
             self._refuse_once()
-        if self.combine == "sum":
+        if self.combine == SUM:
             return super().fit(features, labels, head=head, ids=ids)
-        fresh = type(self)(detector=self.detector, layers=self.layers, combine="sum")
+        fresh = type(self)(detector=self.detector, layers=self.layers, combine=SUM)
         fresh.fit(_Kept(features, labels, ids, head, scale=False), head=head)
         scale = self._scale_of(fresh._scores_by_layer(_Kept(features, labels, ids, head, scale=True)))
         # The scale belongs to what was fitted now: both, or neither.
         self.members, self.head, self.width = fresh.members, fresh.head, fresh.width
-        self.register_buffer("known" if self.combine == "p-values" else "scale", scale)
+        self.register_buffer("known" if self.combine == P_VALUES else "scale", scale)
         return self
 
     def _scale_of(self, found: Mapping[str, Tensor]) -> Tensor:
@@ -112,7 +105,7 @@ class Layered(MultiLayer):
                 f"it tells nothing apart: leave the layer out"
             )
         every = torch.stack([scores.sort().values for scores in found.values()])
-        return every if self.combine == "p-values" else torch.stack([every.mean(dim=1), every.std(dim=1)], 1)
+        return every if self.combine == P_VALUES else torch.stack([every.mean(dim=1), every.std(dim=1)], 1)
 
     def _scores_by_layer(self, data: _Kept) -> dict[str, Tensor]:
         rows, found = self._rows(), dict[str, list[Tensor]]()
@@ -149,15 +142,15 @@ class Layered(MultiLayer):
     def _score_layers(self, layers: Mapping[str, Tensor], logits: Tensor) -> Tensor:  # noqa: ARG002
         named = self._named()
         scores = torch.stack([_scores(named[name], rows).double() for name, rows in layers.items()])
-        if self.combine == "standardised":
+        if self.combine == STANDARDISED:
             scale = self.scale.to(scores.device)
             scores = (scores - scale[:, :1]) / scale[:, 1:]
-        elif self.combine == "p-values":
+        elif self.combine == P_VALUES:
             known = self.known.to(scores.device)
             below = torch.searchsorted(known, scores.contiguous(), right=True)
             p_values = (1 + below.double()) / (known.shape[1] + 1)
             scores = torch.where(torch.isfinite(scores), p_values, torch.nan)
-        combined = scores.sum(dim=0) if self.combine == "sum" else scores.mean(dim=0)
+        combined = scores.sum(dim=0) if self.combine == SUM else scores.mean(dim=0)
         return combined.to(next(iter(layers.values())).dtype)
 
 

@@ -1,8 +1,7 @@
 """Ensembles: the scores of several models on the same samples, combined into one.
 
 ORA's angles and fDBD's ratios do not change with the scale of a model's features, so the paper simply adds
-them (``"sum"``). Scores with scales of their own are put on one first: ``"standardised"`` averages them in
-units of their ID deviation about their ID mean, ``"p-values"`` averages their conformal p-values.
+them. Scores with scales of their own are put on one first (`detectors.combination`).
 """
 
 from __future__ import annotations
@@ -21,19 +20,11 @@ from ..core.files import read_tensors, undamaged, write_tensors
 from ..core.plain import JsonObject, JsonValue, from_plain
 from ..detectors import Detector, score_many
 from ..detectors._storage import PackedDetector
+from ..detectors.combination import P_VALUES, SUM, check_combination
 from .calibration import Calibration
 
-SUM, STANDARDISED, P_VALUES = "sum", "standardised", "p-values"
-COMBINATIONS = (SUM, STANDARDISED, P_VALUES)
 FORMAT = "theodolite-ensemble/1"
 _REMEDY = "save the ensemble again"
-
-
-def check_combination(rule: str) -> str:
-    """``rule`` itself, if it is one."""
-    if rule not in COMBINATIONS:
-        raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}, got {rule!r}")
-    return rule
 
 
 def combined(rule: str, members: Sequence[Tensor], known: Sequence[Calibration] | None) -> Tensor:

@@ -24,10 +24,11 @@ from torch import Tensor
 
 from ..core.arrays import ArrayLike, as_tensor, like
 from ..core.errors import CalibrationWarning, InputError
+from ..detectors.combination import STANDARDISED, SUM, check_combination
 from ..features.settings import Running
 from .calibration import FALSE_ALARM_RATE, Calibration
 from .discoveries import check_rules, discoveries, together
-from .ensemble import STANDARDISED, SUM, check_combination, combined, require_one_each
+from .ensemble import combined, require_one_each
 from .ensemble_files import EnsembleParts, read_ensemble, write_ensemble
 from .guard import Guard
 from .judge import verdicts_by

@@ -14,7 +14,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ..core.arrays import as_float, row_maxima
+from ..core.arrays import as_float, row_maxima, rows_between
 from ..core.errors import InputError
 from ..core.graphs import fixed
 from ..detectors import Detector
@@ -80,9 +80,9 @@ class Judge(nn.Module):
         rows = self.detector._checked(features)
         judged = []
         for start in range(0, len(rows), _TILE):
-            part = slice(start, start + _TILE)
-            given = None if logits is None else logits[part]
-            judged.append(self._judge_tile(rows[part], given, start, flag=flag))
+            stop = start + _TILE
+            given = None if logits is None else rows_between(logits, start, stop)
+            judged.append(self._judge_tile(rows_between(rows, start, stop), given, start, flag=flag))
         predicted, scores = (_joined(parts) for parts in zip(*judged, strict=True))
         return self._verdicts(predicted, scores, rate, whole=not flag)
 

@@ -25,9 +25,10 @@ from ...benchmarks.scoring import Scorer
 from ...benchmarks.subject import Subject
 from ...core.arrays import FloatArray
 from ...core.errors import InputError
+from ...detectors.combination import STANDARDISED
 from ...detectors.spec import DetectorSpec, parse_specs
 from ...guard.calibration import Calibration
-from ...guard.ensemble import STANDARDISED, combined
+from ...guard.ensemble import combined
 from .regret_formulas import FORMULAS, Found, formula_scores
 from .regret_rule import Candidate
 
