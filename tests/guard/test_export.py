@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import theodolite as th
+from score_graphs import Scores
 from synthetic import Problem, make_problem
 from theodolite.core.errors import ExportError, InputError, TheodoliteWarning
 from theodolite.features.linear_probe import save_probe
@@ -77,17 +78,6 @@ def assert_same(found: Verdicts, guard: Guard, rows: Tensor, rate: float | None 
     np.testing.assert_array_equal(found.is_ood, right.is_ood)
     moved = np.abs(np.asarray(found.p_value) - np.asarray(right.p_value)) * (len(guard.calibration) + 1)
     assert moved.max() < (ONE_RANK + 0.1 if guard.detector.record.name != "msp" else 5)
-
-
-class Scores(torch.nn.Module):
-    """Several scores of the same features: one graph of them is recorded in a fraction of the time."""
-
-    def __init__(self, guards: list[Guard]) -> None:
-        super().__init__()
-        self.detectors = torch.nn.ModuleList(guard.detector for guard in guards)
-
-    def forward(self, features: Tensor) -> tuple[Tensor, ...]:
-        return tuple(detector(features) for detector in self.detectors)
 
 
 @pytest.mark.parametrize("part", range(GRAPHS))

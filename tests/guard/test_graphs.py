@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.jit import TracerWarning  # type: ignore[attr-defined]
 
 import theodolite as th
 from made_stores import store_of
+from score_graphs import Scores
 from synthetic import Problem, make_problem
 from theodolite.core.errors import InputError
 from theodolite.guard import Guard, Verdicts
@@ -44,6 +45,7 @@ OTHERS = [
     "energy+vra-clip-units",
     "energy+ras",
 ]
+GRAPHS = 6
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +58,8 @@ def guard(request: pytest.FixtureRequest, problem: Problem) -> Guard:
     return fit(request.param, problem)
 
 
-def trace(guard: Guard, rows: Tensor) -> Graph:
-    graph: Graph = torch.jit.trace(guard, rows)  # type: ignore[no-untyped-call]
+def trace(module: nn.Module, rows: Tensor) -> Graph:
+    graph: Graph = torch.jit.trace(module, rows)  # type: ignore[no-untyped-call]
     return graph
 
 
@@ -65,20 +67,20 @@ def fit(spec: str, problem: Problem) -> Guard:
     return Guard.fit(problem.train, problem.labels, head=problem.head, detector=spec)
 
 
-def traced(guard: Guard, rows: Tensor) -> Graph:
+def traced(module: nn.Module, rows: Tensor) -> Graph:
     """Nothing is frozen: PyTorch warns of every value that a trace would keep from its first batch."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", TracerWarning)
-        return trace(guard, rows)
+        return trace(module, rows)
 
 
-def program_of(guard: Guard, rows: Tensor, *, strict: bool = False) -> torch.export.ExportedProgram:
+def program_of(module: nn.Module, rows: Tensor, *, strict: bool = False) -> torch.export.ExportedProgram:
     sizes = ({0: torch.export.Dim("rows")},)
-    return torch.export.export(guard, (rows,), dynamic_shapes=sizes, strict=strict)
+    return torch.export.export(module, (rows,), dynamic_shapes=sizes, strict=strict)
 
 
-def exported(guard: Guard, rows: Tensor, *, strict: bool = False) -> Graph:
-    graph: Graph = program_of(guard, rows, strict=strict).module()
+def exported(module: nn.Module, rows: Tensor, *, strict: bool = False) -> Graph:
+    graph: Graph = program_of(module, rows, strict=strict).module()
     return graph
 
 
@@ -110,11 +112,16 @@ def assert_same(graph: Graph, guard: Guard, problem: Problem) -> None:
     assert_flags(graph, guard, problem.test)
 
 
-def assert_flags(graph: Graph, guard: Guard, rows: Tensor) -> None:
-    """A graph cannot refuse a row: it says that it is unscorable, and judges the others as if alone."""
+def spoilt_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of which some are no numbers any more, and which of them still are."""
     spoilt = rows.clone()
     spoilt[2, 1], spoilt[7, 0], spoilt[9, 4] = torch.nan, torch.inf, -torch.inf
-    whole = torch.isfinite(spoilt).all(dim=1)
+    return spoilt, torch.isfinite(spoilt).all(dim=1)
+
+
+def assert_flags(graph: Graph, guard: Guard, rows: Tensor) -> None:
+    """A graph cannot refuse a row: it says that it is unscorable, and judges the others as if alone."""
+    spoilt, whole = spoilt_rows(rows)
     said = Verdicts(*graph(spoilt))
     alone = guard.verdicts(rows)
     for column, right in zip(said, alone, strict=True):
@@ -150,17 +157,21 @@ def test_a_compiled_guard(guard: Guard, problem: Problem) -> None:
     assert_flags(graph, guard, problem.test)
 
 
-@pytest.mark.parametrize("spec", OTHERS)
-def test_every_other_score(spec: str, problem: Problem) -> None:
-    guard = fit(spec, problem)
-    before = guard.verdicts(problem.ood)
-    for graph in (traced(guard, problem.test), exported(guard, problem.test)):
+@pytest.mark.parametrize("part", range(GRAPHS))
+def test_every_other_score(part: int, problem: Problem) -> None:
+    specs = OTHERS[part::GRAPHS]
+    scores = Scores(fit(spec, problem) for spec in specs)
+    before = [detector.score(problem.ood) for detector in scores.detectors]
+    spoilt, whole = spoilt_rows(problem.test)
+    for graph in (traced(scores, problem.test), exported(scores, problem.test)):
         for rows in batches(problem):
-            for column, right in zip(graph(rows), guard.verdicts(rows), strict=True):
-                assert torch.equal(column, torch.as_tensor(right))
-        assert_flags(graph, guard, problem.test)
-    for now, then in zip(guard.verdicts(problem.ood), before, strict=True):
-        assert torch.equal(torch.as_tensor(now), torch.as_tensor(then)), "recording left a trace"
+            for spec, found, detector in zip(specs, graph(rows), scores.detectors, strict=True):
+                assert torch.equal(found, detector.score(rows)), (spec, len(rows))
+        for spec, found, detector in zip(specs, graph(spoilt), scores.detectors, strict=True):
+            assert torch.equal(found[whole], detector.score(problem.test)[whole]), spec
+            assert bool(torch.isnan(found[~whole]).all()), spec
+    for spec, then, detector in zip(specs, before, scores.detectors, strict=True):
+        assert torch.equal(detector.score(problem.ood), then), f"recording left a trace in {spec}"
 
 
 def test_an_export_by_bytecode(problem: Problem) -> None:
