@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from made_pictures import SIDE, striped
-from theodolite.benchmarks.feature_sets import FIT, TEST
+from theodolite.benchmarks.feature_sets import FIT, TEST, ArraySet
 from theodolite.data import ImageSource
 from theodolite.data.stacks import ImageStack
 from theodolite.detectors.spec import parse_specs
@@ -27,6 +27,8 @@ from theodolite.paper.experiments.contrastive_study import (
     Network,
     answered,
 )
+from theodolite.paper.experiments.contrastive_summary import Summary
+from theodolite.reference.head import Head
 from theodolite.training import TrainingSettings
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -34,6 +36,7 @@ TINY = TrainingSettings(
     epochs=3, batch_size=30, learning_rate=0.05, augment="crop", padding=1, projection=8, head_steps=50
 )
 
+SUMMARY = Summary(8, 2.0, 1.0, 80.0, 3.0, 1.0, 0.5, 0.9)
 FEW = parse_specs(["msp", "energy", "ora", "fdbd", "ora?aggregate=mean"])
 
 
@@ -114,7 +117,7 @@ def made(seed: int) -> list[Network]:
             for label in labels
         }
 
-    return [Network(loss, number, 90.0, figures()) for number in range(3) for loss in (SUPCON, CE)]
+    return [Network(loss, number, 90.0, SUMMARY, figures()) for number in range(3) for loss in (SUPCON, CE)]
 
 
 def test_answers_are_what_they_say_they_are() -> None:
@@ -184,6 +187,38 @@ def test_an_interval_is_symmetric_and_open_around_zero() -> None:
     assert found.verdict("yes", "no") == "open"
 
 
+# ---------------------------------------------------------------------- what networks are like
+
+
+def test_a_summary_of_features_and_head() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 3], [20, 30, 10])  # class 2 has no rows
+    rows = (rng.normal(size=(4, 6)) * 3)[labels] + rng.normal(size=(60, 6)) + 1
+    weight, bias = rng.normal(size=(4, 6)), np.array([0.5, -1.0, 0.0, 2.0])
+    mean = rows.mean(axis=0)
+    means = np.array([rows[labels == label].mean(axis=0) for label in (0, 1, 3)])
+    total, inside = ((rows - mean) ** 2).sum(), ((rows - means[[0, 1, 1, 2]][labels]) ** 2).sum()
+    covariance = np.cov(rows.T, bias=True)
+    own, apart = (weight - weight.mean(axis=0))[[0, 1, 3]], means - mean
+    cosines = (own * apart).sum(axis=1) / np.linalg.norm(own, axis=1) / np.linalg.norm(apart, axis=1)
+    found = Summary.of(ArraySet(rows, labels), Head(weight, bias))
+    assert found.width == 6
+    assert np.array(found.texts()[1:], dtype=float) == pytest.approx(
+        np.array(
+            [
+                np.sqrt((rows**2).sum(axis=1).mean()),
+                np.linalg.norm(mean),
+                100 * (1 - inside / total),
+                np.trace(covariance) ** 2 / (covariance**2).sum(),
+                np.linalg.norm(weight, axis=1).mean(),
+                3.0,
+                cosines.mean(),
+            ]
+        ),
+        abs=0.006,
+    )
+
+
 # ---------------------------------------------------------------------- the tasks
 
 
@@ -201,7 +236,10 @@ def test_classes_of_imagenet_that_cifar_knows_are_left_out() -> None:
     assert not {950, 971, 409, 562, 846} & set(CIFAR_LIKE), "oranges, bubbles, clocks, fountains, tables"
 
 
-@pytest.mark.parametrize(("name", "least"), [("contrastive-mnist", 97), ("contrastive-fashion-mnist", 81)])
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("contrastive-mnist", 97), ("contrastive-fashion-mnist", 81), ("contrastive-cifar10", 70)],
+)
 def test_the_committed_answers_follow_from_the_committed_figures(name: str, least: float) -> None:
     """The networks were trained on another machine; what is said of them is computed again."""
     content = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))

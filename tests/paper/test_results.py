@@ -44,6 +44,7 @@ EXACT = {
 }
 TRAINED = {
     "confirmation",
+    "contrastive-cifar10",
     "contrastive-fashion-mnist",
     "contrastive-mnist",
     "ensemble",
@@ -56,10 +57,10 @@ TRAINED = {
 }
 # What is measured is rounding, of which another processor does another: `tests/paper/test_merging.py`.
 ROUNDING = {"merging"}
-# `tests/paper/test_advice.py` has one network of it, and what follows from all, and
-# `tests/paper/test_real_resnet50.py` some rows of every table.
+# `tests/paper/test_advice.py` has one network of it, and what follows from all, `test_regret_results.py` one
+# set, and what follows from all, and `tests/paper/test_real_resnet50.py` some rows of every table.
 TABLES = ("", "aggregation-", "angles-", "centring-", "shaping-")
-IN_PART = {"advice", *(f"{table}imagenet-resnet50" for table in TABLES)}
+IN_PART = {"advice", "regret", *(f"{table}imagenet-resnet50" for table in TABLES)}
 # Too long for every run, but for a part: `make test-long` has the whole.
 LONG = ("all-scores", "half-bank", "centring", "monitor", "class-count")
 

@@ -59,6 +59,7 @@ from ...training import (
 from ...training.pictures import pixels_of, prepared, read_images
 from ._registry import Context, Need, Produced, experiment
 from .contrastive_study import CE, METRICS, SUPCON, Contrastive, Network, answered
+from .contrastive_summary import Summary
 from .pictures import digest_of
 
 SEEDS = 3
@@ -260,7 +261,8 @@ def _network(subject: Subject, loss: str, seed: int, context: Context) -> tuple[
         for label, sets in found.metrics.items()
     }
     right = round(100 * (head_accuracy(subject.head, subject.test) or 0.0), _DIGITS)
-    return Network(loss, seed, right, table), dict(scores.refused)
+    summary = Summary.of(subject.fit, subject.head)
+    return Network(loss, seed, right, summary, table), dict(scores.refused)
 
 
 def _specs() -> list[DetectorSpec]:

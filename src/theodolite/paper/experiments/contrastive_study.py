@@ -25,6 +25,7 @@ from ...core.plain import JsonValue
 from ...evaluation.metrics import AUROC, FPR95
 from ...report.tables import Table
 from ..studies import Spread, TableStudy
+from .contrastive_summary import Summary
 
 SUPCON, CE = "SupCon", "cross-entropy"
 LOSSES = (SUPCON, CE)
@@ -42,6 +43,7 @@ class Network:
     loss: str
     seed: int
     accuracy: float
+    summary: Summary
     scores: Mapping[str, Mapping[str, Mapping[str, float]]]
 
     def average(self, score: str, metric: str) -> float:
@@ -82,7 +84,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Contrastive(TableStudy):
-    format = "theodolite-contrastive/1"
+    format = "theodolite-contrastive/2"
 
     model: str
     settings: Mapping[str, JsonValue]
@@ -94,7 +96,7 @@ class Contrastive(TableStudy):
     answers: tuple[Answer, ...]
 
     def tables(self) -> list[Table]:
-        return [self._answers(), self._scores(), self._sets(), self._accuracies()]
+        return [self._answers(), self._scores(), self._sets(), self._networks()]
 
     def _answers(self) -> Table:
         rows = [[row.question, row.fpr95.text(), row.auroc.text(), row.answer] for row in self.answers]
@@ -126,9 +128,13 @@ class Contrastive(TableStudy):
         ]
         return Table.of_texts("ORA by OOD set: FPR95, AUROC in %", ["score, loss", *self._ood()], rows)
 
-    def _accuracies(self) -> Table:
-        rows = [[f"{row.loss}, seed {row.seed}", f"{row.accuracy:.2f}"] for row in self.networks]
-        return Table.of_texts("ID accuracy in %", ["network", "accuracy"], rows)
+    def _networks(self) -> Table:
+        rows = [
+            [f"{row.loss}, seed {row.seed}", f"{row.accuracy:.2f}", *row.summary.texts()]
+            for row in self.networks
+        ]
+        title = "The networks: ID accuracy in %, features and head"
+        return Table.of_texts(title, ["network", "accuracy", *Summary.names()], rows)
 
     def _ood(self) -> list[str]:
         return list(self.networks[0].scores[ORA])
