@@ -160,17 +160,17 @@ def test_a_compiled_guard(guard: Guard, problem: Problem) -> None:
 @pytest.mark.parametrize("part", range(GRAPHS))
 def test_every_other_score(part: int, problem: Problem) -> None:
     specs = OTHERS[part::GRAPHS]
-    scores = Scores(fit(spec, problem) for spec in specs)
-    before = [detector.score(problem.ood) for detector in scores.detectors]
+    judged = Scores(fit(spec, problem) for spec in specs)
+    before = [detector.score(problem.ood) for detector in judged.scores]
     spoilt, whole = spoilt_rows(problem.test)
-    for graph in (traced(scores, problem.test), exported(scores, problem.test)):
+    for graph in (traced(judged, problem.test), exported(judged, problem.test)):
         for rows in batches(problem):
-            for spec, found, detector in zip(specs, graph(rows), scores.detectors, strict=True):
+            for spec, found, detector in zip(specs, graph(rows), judged.scores, strict=True):
                 assert torch.equal(found, detector.score(rows)), (spec, len(rows))
-        for spec, found, detector in zip(specs, graph(spoilt), scores.detectors, strict=True):
+        for spec, found, detector in zip(specs, graph(spoilt), judged.scores, strict=True):
             assert torch.equal(found[whole], detector.score(problem.test)[whole]), spec
             assert bool(torch.isnan(found[~whole]).all()), spec
-    for spec, then, detector in zip(specs, before, scores.detectors, strict=True):
+    for spec, then, detector in zip(specs, before, judged.scores, strict=True):
         assert torch.equal(detector.score(problem.ood), then), f"recording left a trace in {spec}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from theodolite.detectors import Detector
 from theodolite.guard import Guard
 
 
@@ -15,7 +16,8 @@ class Scores(torch.nn.Module):
 
     def __init__(self, guards: Iterable[Guard]) -> None:
         super().__init__()
-        self.detectors = torch.nn.ModuleList(guard.detector for guard in guards)
+        self.scores: list[Detector] = [guard.detector for guard in guards]
+        self.detectors = torch.nn.ModuleList(self.scores)
 
     def forward(self, features: Tensor) -> tuple[Tensor, ...]:
         return tuple(detector(features) for detector in self.detectors)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.once import kept_like, once
+from ..core.copies import kept_like
+from ..core.once import once
 
 
 def away(rows: Tensor, centre: Tensor) -> Tensor:

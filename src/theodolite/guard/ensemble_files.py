@@ -10,8 +10,9 @@ from .._version import __version__
 from ..core.errors import FormatError
 from ..core.files import read_tensors, undamaged, write_tensors
 from ..core.plain import JsonObject, JsonValue, from_plain
+from ..detectors.combination import SUM
 from .calibration import Calibration
-from .ensemble import SUM, below
+from .ensemble import below
 from .storage import GuardParts, describe, find, guard_parts, tensors_of
 
 FORMAT = "theodolite-ensemble-guard/1"

@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from ..core.arrays import rows_between
 from ..core.errors import InputError, TheodoliteWarning
 from ..features.agreement import agree_on_the_class, explain_head
 from ..features.capture import Capture
@@ -111,7 +112,9 @@ def require_own_head(head: Head | None, features: Tensor, logits: Tensor) -> Non
 
 def require_same_head(head: Head | None, features: Tensor, logits: Tensor) -> None:
     """The same for every later batch, by the predicted classes of a few rows: a model may be trained on."""
-    if head is None or agree_on_the_class(head, features[:_ROWS], logits[:_ROWS]):
+    if head is None or agree_on_the_class(
+        head, rows_between(features, 0, _ROWS), rows_between(logits, 0, _ROWS)
+    ):
         return
     raise InputError(
         "the model is no longer the guard's: its logits are not what the guard's head gives for its "
