@@ -140,6 +140,7 @@ def test_averages_of_the_committed_results_are_those_of_their_cells() -> None:
     """Also where networks were trained: what follows from the cells is computed again."""
     for name in TRAINED - {
         "confirmation",
+        "contrastive-cifar10",
         "contrastive-fashion-mnist",
         "contrastive-mnist",
         "mnist-distances",
