@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..core.arrays import rows_named
 from ..core.errors import InputError
+from ..geometry.triangle import over_norm
 from ..reference.head import Head, unit_rows
 
 # How many times ‖z − μ‖ the numbers may be that it is the difference of.
@@ -27,6 +28,16 @@ _CROWDED = 2.0**-8
 def unresolved(scores: Tensor, faint: Tensor) -> Tensor:
     """The scores, NaN for the rows that float32 cannot resolve; in float64 as they are."""
     return scores if scores.dtype == torch.float64 else scores.masked_fill(faint, torch.nan)
+
+
+def resolved_ratio(values: Tensor, norm: Tensor, faint: Tensor) -> Tensor:
+    """`over_norm`, NaN for the rows that float32 cannot resolve.
+
+    In float32 a norm of 0 needs no care: the quotient is not finite, which has the row worked again as well.
+    """
+    if values.dtype == torch.float64:
+        return over_norm(values, norm)
+    return torch.div(values, norm).masked_fill_(faint | (norm == torch.inf), torch.nan)
 
 
 def reach(centre: Tensor, head: Head | None = None) -> float:

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from ..geometry.boundaries import Boundaries
 from ..geometry.deviation import away, length
-from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._measured import Measured
-from ._precision import blurred, reach, unresolved
+from ._precision import blurred, reach, resolved_ratio
 from ._registry import register
 
 
@@ -66,4 +65,4 @@ class FDBD(Measured):
         apart = away(features, self.mean)
         plain = length(apart)
         deviation = plain if self._metric is None else length(self._coordinates(apart))
-        return unresolved(over_norm(mean_distance, deviation), blurred(plain, self._reach))
+        return resolved_ratio(mean_distance, deviation, blurred(plain, self._reach))

@@ -18,11 +18,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..geometry.deviation import away, length
-from ..geometry.triangle import over_norm
 from ..reference.reference import Reference
 from ._common import evidence
 from ._measured import Measured
-from ._precision import blurred, reach, unresolved
+from ._precision import blurred, reach, resolved_ratio
 from ._registry import register
 from .shaping import Shaping
 
@@ -65,4 +64,4 @@ class RelativeEnergy(Measured):
     def _score(self, features: Tensor, logits: Tensor) -> Tensor:
         apart = away(features, self.mean)
         deviation = length(self._coordinates(apart))
-        return unresolved(over_norm(evidence(logits), deviation), blurred(length(apart), self._reach))
+        return resolved_ratio(evidence(logits), deviation, blurred(length(apart), self._reach))
