@@ -6,12 +6,12 @@ written to. Writes through NumPy or ``.data``, which PyTorch does not count, are
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import weakref
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from .alike import Untold, counted_writes
 from .graphs import recording
@@ -22,22 +22,37 @@ class _Copy(NamedTuple):
     values: Tensor
 
 
-_copies: MutableMapping[Tensor, dict[tuple[torch.dtype, torch.device], _Copy]] = WeakTensorKeyDictionary()
+@dataclass(frozen=True)
+class _Copies:
+    original: weakref.ref[Tensor]
+    by_kind: dict[tuple[torch.dtype, torch.device], _Copy] = field(default_factory=dict)
+
+
+# By the originals' places in memory: a dictionary of weak keys takes longer than to convert a mean.
+_copies: dict[int, _Copies] = {}
 
 
 def kept_like(fitted: Tensor, rows: Tensor) -> Tensor:
     """``fitted`` in the precision and on the device of the rows."""
-    if fitted.dtype == rows.dtype and fitted.device == rows.device:
+    kind = rows.dtype, rows.device
+    if (fitted.dtype, fitted.device) == kind:
         return fitted
+    if recording():
+        return fitted.to(rows)
     try:
-        # A graph has the conversion inside; of an inference tensor nobody knows whether it was written to.
-        writes = -1 if recording() else counted_writes(fitted)
+        writes = counted_writes(fitted)
     except Untold:
-        writes = -1
-    if writes < 0:
-        return fitted.to(rows.device, rows.dtype)
-    places = _copies.setdefault(fitted, {})
-    copy = places.get((rows.dtype, rows.device))
+        return fitted.to(rows)
+    copies = _copies_of(fitted).by_kind
+    copy = copies.get(kind)
     if copy is None or copy.writes != writes:
-        copy = places[rows.dtype, rows.device] = _Copy(writes, fitted.to(rows.device, rows.dtype))
+        copy = copies[kind] = _Copy(writes, fitted.to(rows))
     return copy.values
+
+
+def _copies_of(fitted: Tensor) -> _Copies:
+    place = id(fitted)
+    known = _copies.get(place)
+    if known is None or known.original() is not fitted:
+        known = _copies[place] = _Copies(weakref.ref(fitted, lambda _: _copies.pop(place, None)))
+    return known

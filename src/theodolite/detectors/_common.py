@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..core.arrays import as_float, rows_between
+from ..core.graphs import fixed
 from ..core.once import once
 from ..reference.head import unit_rows
 
@@ -75,7 +76,7 @@ def _log_sum_exp(logits: Tensor) -> Tensor:
 
 
 def _evidence(logits: Tensor) -> Tensor:
-    return torch.log_softmax(logits, dim=1).mean(dim=1).neg_()
+    return torch.log_softmax(logits, dim=1).sum(dim=1).div_(-fixed(logits.shape[1]))
 
 
 def _largest(logits: Tensor) -> Tensor:

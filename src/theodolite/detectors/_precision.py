@@ -37,7 +37,8 @@ def resolved_ratio(values: Tensor, norm: Tensor, faint: Tensor) -> Tensor:
     """
     if values.dtype == torch.float64:
         return over_norm(values, norm)
-    return torch.div(values, norm).masked_fill_(faint | (norm == torch.inf), torch.nan)
+    ratio = torch.div(values, norm).masked_fill_(faint, torch.nan)
+    return ratio.masked_fill_(norm == torch.inf, torch.nan)
 
 
 def reach(centre: Tensor, head: Head | None = None) -> float:
