@@ -209,11 +209,14 @@ def test_links_between_files_become_links_between_pages() -> None:
 def test_links_named_after_files_bear_titles() -> None:
     pages = {"data.md": "# Data\n", "results/x.md": "# Figures of x\n"}
     assert titled_links("guard.md", "[data.md](data.md#a) [docs/data.md](data.md)", pages) == (
-        "[Data](data.md#a) [Data](data.md)"
+        "[Data](data.md#a) [Data](data.md)\n"
     )
     kept = "[`x.md`](results/x.md) [the data](data.md) [old.md](https://d.e/old.md)"
-    assert titled_links("guard.md", kept, pages) == kept
-    assert titled_links("results/x.md", "[data.md](../data.md)", pages) == "[Data](../data.md)"
+    assert titled_links("guard.md", kept, pages) == f"{kept}\n"
+    assert titled_links("results/x.md", "[data.md](../data.md)", pages) == "[Data](../data.md)\n"
+    code = "```\n[data.md](data.md)\n```\n"
+    assert titled_links("guard.md", code, pages) == code
+    assert titled_links("a.md", "[b.md](b.md)", {"b.md": "# x | y [z]\n"}) == "[x \\| y \\[z\\]](b.md)\n"
 
 
 def test_docstrings_become_markdown() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from theodolite.core.alike import Alike, ByContent, Untold
-from theodolite.core.once import Pass, kept, once
+from theodolite.core.once import Pass, kept, kept_like, once
 from theodolite.detectors.shaping import ReAct, Scale
 from theodolite.reference.head import Head
 
@@ -179,3 +179,11 @@ def test_seconds_of_shared_work_are_nobodys_own(monkeypatch: pytest.MonkeyPatch)
     assert passing.shared_seconds == 3
     # Each has one before and one after what it asks for; the second asks for nothing that is worked.
     assert passing.seconds == {0: 2, 1: 1, 2: 3}
+
+
+def test_fitted_numbers_are_cast_once() -> None:
+    factor = torch.ones(3, dtype=torch.float64)
+    with Pass().asking(0):
+        one, other = (kept_like(factor, torch.ones(1)) for _ in range(2))
+        assert one is other
+        assert one.dtype == torch.float32

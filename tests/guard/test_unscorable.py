@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from command_server import run
 from made_guards import CLASSES, WIDTH, clusters, fitted, head
 from made_stores import store_of
+from synthetic import make_problem
 from theodolite.core.errors import InputError, TheodoliteError, TheodoliteWarning
 from theodolite.features import Running, extract
 from theodolite.guard import Guard, PathVerdict, Provenance, Verdicts
@@ -199,3 +200,15 @@ def test_verdicts_unpack_as_four_columns(guard: Guard) -> None:
     assert Verdicts._fields == ("predicted", "score", "p_value", "is_ood")
     predicted, score, p_value, is_ood = guard.verdicts(clusters(3, 1)[0])
     assert len(predicted) == len(score) == len(p_value) == len(is_ood) == 3
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("spec", ["relative-energy", "ora", "energy", "msp", "mds", "knn", "energy+react:90"])
+def test_logits_that_are_no_numbers_are_refused(spec: str, value: float) -> None:
+    """Whoever gives them: also to scores that do not look at logits, or that work out their own."""
+    made = make_problem(rows=300)
+    judging = Guard.fit(made.train, made.labels, head=made.head, detector=spec)
+    logits = made.head(made.test[:9])
+    logits[4, 1] = value
+    with pytest.raises(InputError, match="logits hold NaN or infinity in row 4"):
+        judging.judge(made.test[:9], flag=False, logits=logits)

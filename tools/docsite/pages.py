@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 # Pages from outside of docs/, and where they stand in the site.
@@ -24,6 +24,8 @@ _FENCE = re.compile(r"^(```|~~~)")
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s]+)(?=\))")
 _REMOTE = re.compile(r"^[a-z]+:")
 _FILE_LINK = re.compile(r"\[(?:[\w-]+/)*[\w-]+\.md\]\((?P<target>(?P<path>[^)#\s]+)[^)\s]*)\)")
+# What would end a link, or a cell of a table.
+_SIGNS = re.compile(r"[\[\]|]")
 _TITLE = re.compile(r"^# (?P<title>.+)$", re.MULTILINE)
 
 
@@ -75,10 +77,15 @@ def moved_links(source: str, text: str) -> str:
             raise DeadLinkError(f"{source} links to {target}: {error}") from error
         return f"{found}#{anchor}" if anchor else found
 
+    return _outside_code(text, lambda line: _LINK.sub(moved, line))
+
+
+def _outside_code(text: str, changed: Callable[[str], str]) -> str:
+    """The text with its lines changed, but for those of fenced code."""
     lines, fenced = [], False
     for line in text.splitlines():
         fenced ^= bool(_FENCE.match(line))
-        lines.append(line if fenced else _LINK.sub(moved, line))
+        lines.append(line if fenced else changed(line))
     return "\n".join(lines) + "\n"
 
 
@@ -90,10 +97,13 @@ def titled_links(name: str, text: str, pages: Mapping[str, str]) -> str:
 
     def titled(match: re.Match[str]) -> str:
         meant = posixpath.normpath(posixpath.join(posixpath.dirname(name), match["path"]))
-        title = _TITLE.search(pages.get(meant, ""))
-        return match[0] if title is None else f"[{title['title']}]({match['target']})"
+        found = _TITLE.search(pages.get(meant, ""))
+        if found is None:
+            return match[0]
+        title = _SIGNS.sub(r"\\\g<0>", found["title"])
+        return f"[{title}]({match['target']})"
 
-    return _FILE_LINK.sub(titled, text)
+    return _outside_code(text, lambda line: _FILE_LINK.sub(titled, line))
 
 
 def write(pages: Mapping[str, str], folder: Path) -> None:

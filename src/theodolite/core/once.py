@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+import torch
 from torch import Tensor
 
 from .alike import Alike, Untold, counted_writes
@@ -40,6 +41,15 @@ def kept(work: Callable[..., Worked], *fitted: Any) -> Worked:
     """``work(*fitted)``, of nothing but what was fitted: once for all rows of a pass."""
     here = _current()
     return work(*fitted) if here is None else here.kept(work, fitted)
+
+
+def kept_like(fitted: Tensor, rows: Tensor) -> Tensor:
+    """``fitted`` in the precision and on the device of the rows."""
+    return kept(_cast, fitted, rows.dtype, rows.device)
+
+
+def _cast(fitted: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return fitted.to(device, dtype)
 
 
 class _Here(threading.local):

@@ -17,8 +17,8 @@ import math
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
 from ..core.errors import InputError
+from ..core.once import kept_like
 from ..reference.head import Head
 from ..reference.reference import Reference
 from ..reference.statistics import Needs

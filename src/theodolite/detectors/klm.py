@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
+from ..core.once import kept_like
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector

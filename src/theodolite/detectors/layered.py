@@ -1,4 +1,8 @@
-"""Layered: one score on every layer of a network, combined into one by a rule of `combination`.
+"""Layered: one score on every layer of a network, combined into one.
+
+    s(z) = 1/L · Σ_l (s_l(z_l) − m_l) / σ_l
+
+This is the rule ``standardised``; the others are in `combination`.
 
 What is strange shows early in the network or late, depending on what it is. Layers have scales of their own,
 which are taken from a fifth of the data to fit on: chosen by a hash of the samples' ids, and kept from the

@@ -15,9 +15,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
 from ..core.errors import InputError
-from ..core.once import kept
+from ..core.once import kept, kept_like
 from ..reference.head import unit_rows
 from ._base import Detector
 from ._common import unit

@@ -15,8 +15,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
 from ..core.errors import InputError
+from ..core.once import kept_like
 from ..geometry.covariance import Axes, scale_of, total_covariance
 from ..geometry.deviation import away
 from ..geometry.principal import explaining

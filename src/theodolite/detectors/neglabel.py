@@ -20,9 +20,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
 from ..core.errors import FittingWarning, InputError
-from ..core.once import kept
+from ..core.once import kept, kept_like
 from ..features.head_files import read_head
 from ..reference.head import Head, unit_rows
 from ..reference.reference import Reference

@@ -24,9 +24,9 @@ import warnings
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
 from ..core.errors import FittingWarning, InputError
 from ..core.graphs import fixed
+from ..core.once import kept_like
 from ..reference.bank import ALL_ROWS
 from ..reference.reference import Reference
 from ..reference.statistics import Needs

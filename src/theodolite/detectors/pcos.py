@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..core.copies import kept_like
-from ..core.once import once
+from ..core.once import kept_like, once
 from ..reference.head import unit_rows
 from ..reference.reference import Reference
 from ..reference.statistics import Needs

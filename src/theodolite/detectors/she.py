@@ -15,7 +15,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..core.arrays import row_maxima
-from ..core.copies import kept_like
+from ..core.once import kept_like
 from ..reference.reference import Reference
 from ..reference.statistics import Needs
 from ._base import Detector

@@ -16,8 +16,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
 from ..core.errors import InputError
+from ..core.once import kept_like
 from ..geometry.deviation import away, length
 from ..geometry.residual import residual_space
 from ..reference.reference import Reference

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
-from ..core.once import once
+from ..core.once import kept_like, once
 
 
 def away(rows: Tensor, centre: Tensor) -> Tensor:

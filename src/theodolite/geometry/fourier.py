@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..core.copies import kept_like
 from ..core.graphs import fixed
+from ..core.once import kept_like
 from ..reference.bank import sample_keys
 
 _DROPPED_BITS = 10  # of 63, so that 53 are left: what a float64 holds

@@ -14,7 +14,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from ..core.arrays import as_float, row_maxima, rows_between
+from ..core.arrays import as_float, require_finite, row_maxima, rows_between
 from ..core.errors import InputError
 from ..core.graphs import fixed
 from ..detectors import Detector
@@ -91,9 +91,11 @@ class Judge(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Classes and scores from one product with the head, unless it overflows or the score shapes it."""
         logits = self._logits(tile) if given is None else given
-        # Who gives logits and flags nothing has looked at them, and the score does so again.
-        looked_at = given is not None and not flag
-        shared = logits if self.detector.shaping is None and (looked_at or _finite(logits)) else None
+        shaped, refused = self.detector.shaping is not None, given is not None and not flag
+        if shaped and refused and given is not None:
+            require_finite(given, "logits", first_row)
+        # Given logits that are not to be flagged are looked at by the score, which refuses them.
+        shared = logits if not shaped and (refused or _finite(logits)) else None
         if flag:
             scores = self._finite_scores(tile, shared)
         else:

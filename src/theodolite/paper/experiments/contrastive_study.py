@@ -100,7 +100,8 @@ class Contrastive(TableStudy):
 
     def _answers(self) -> Table:
         rows = [[row.question, row.fpr95.text(), row.auroc.text(), row.answer] for row in self.answers]
-        place = f"ORA's gain is number {self.place_of_ora} of {len(self.gains)}"
+        others = sum(label not in (ORA, ORA_MEAN) for label in self.gains)
+        place = f"ORA's gain is number {self.place_of_ora} of {1 + others}"
         rows.append(["Does it help ORA most?", place, "", "yes" if self.place_of_ora == 1 else "no"])
         title = "The questions: difference in points, mean over seeds [95 % interval]"
         return Table.of_texts(title, ["question", "FPR95", "AUROC", "answer"], rows)
