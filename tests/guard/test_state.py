@@ -40,6 +40,16 @@ def assert_same(one: Guard, other: Guard) -> None:
 # ---------------------------------------------------------------------- state_dict
 
 
+@pytest.mark.parametrize("spec", ["ora", "relative-energy", "mds"])
+def test_what_was_written_past_pytorch_counts_after_a_move(spec: str) -> None:
+    """As a collective writes: nothing tells a score to derive its tables anew, but `to` does."""
+    one, other = guard_of(0, spec), guard_of(1, spec)
+    one.verdicts(new_rows())
+    for own, theirs in zip(one.buffers(), other.buffers(), strict=True):
+        own.data.copy_(theirs)
+    assert_same(one.to("cpu"), other)
+
+
 @pytest.mark.parametrize("spec", SCORES)
 def test_a_loaded_state_is_the_other_guard(spec: str) -> None:
     """Of other sizes, too: bank, calibration, ranks."""
