@@ -93,6 +93,9 @@ def beside(model: nn.Module, guard: th.Guard) -> bool:
             kept &= report(once, ratio, "x", limit=LATENCY, tolerance=NOISE)
         kept &= report(f"{line}: what the guard does, of the pass", share, "%", limit=PERCENT)
         kept &= report(f"{line}: what the guard does", extra, "ms", limit=MILLISECONDS)
+        if isinstance(guard.detector, th.RelativeEnergy):
+            product = after_a_pass(partial(bare, images[:1]), partial(guard.detector._coordinates, features))
+            report(f"{line}: of it the product with the metric's factor", product, "ms")
     return kept
 
 
