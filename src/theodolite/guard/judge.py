@@ -91,11 +91,14 @@ class Judge(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Classes and scores from one product with the head, unless it overflows or the score shapes it."""
         logits = self._logits(tile) if given is None else given
-        shaped, refused = self.detector.shaping is not None, given is not None and not flag
-        if shaped and refused and given is not None:
+        shaped = self.detector.shaping is not None
+        if given is None or flag:
+            shared = logits if not shaped and _finite(logits) else None
+        elif shaped:
             require_finite(given, "logits", first_row)
-        # Given logits that are not to be flagged are looked at by the score, which refuses them.
-        shared = logits if not shaped and (refused or _finite(logits)) else None
+            shared = None
+        else:
+            shared = given  # the score looks at them, and refuses what is no number
         if flag:
             scores = self._finite_scores(tile, shared)
         else:
